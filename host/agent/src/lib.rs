@@ -1,0 +1,1 @@
+//! Runs Pulumi operations beside the CLI, with a journal, and serves them.

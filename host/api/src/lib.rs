@@ -1,0 +1,3 @@
+//! The Kubernetes types of Windlass: Stack, Program, Workspace, Update.
+
+pub mod run;

@@ -1,0 +1,1 @@
+//! Snapshot, decide, perform: the loop around the pure core, over ports.

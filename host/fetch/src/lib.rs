@@ -1,0 +1,1 @@
+//! Git repositories and archives as content-addressed trees.

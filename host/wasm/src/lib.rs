@@ -1,0 +1,1 @@
+//! Loads WebAssembly components, checks them against policy, evaluates them.

@@ -1,0 +1,1 @@
+//! The backend adapter for self-managed state.

@@ -1,0 +1,1 @@
+//! The health verdict Argo CD shows for a Stack.

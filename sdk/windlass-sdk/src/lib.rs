@@ -1,0 +1,1 @@
+//! Write Windlass plugins in Rust.

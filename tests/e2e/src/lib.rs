@@ -1,0 +1,1 @@
+//! End-to-end tests on the real CLI and a real Git server.

@@ -1,0 +1,1 @@
+//! Hostile components, repositories and archives.

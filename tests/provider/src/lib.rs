@@ -1,0 +1,1 @@
+//! A Pulumi provider for tests.
