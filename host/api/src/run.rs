@@ -228,6 +228,10 @@ pub struct FailureEvidence {
     pub interrupted: Option<InterruptCause>,
     /// Failed before the CLI was started (no binary, no such config file, ...).
     pub before_cli: bool,
+    /// The agent's own name for what went wrong (`PulumiMissing`, `PulumiVersionTooLow`, `ConfigFileMissing`, ...);
+    /// none where only the CLI's words tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// Error diagnostics of the engine, newest last, at most 20.
     pub diagnostics: Vec<Diagnostic>,
     /// Last 4 KiB of what the CLI printed to stderr.
