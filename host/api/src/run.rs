@@ -80,7 +80,7 @@ pub struct RunRequest {
 }
 
 /// Where the program to run is found beside the agent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", tag = "type")]
 pub enum ProgramSource {
     /// A tree that was put into the workspace, by its digest, and the directory of `Pulumi.yaml` in it.
@@ -156,7 +156,7 @@ pub struct RunProgress {
 }
 
 /// How a run ended. `Running` has no result yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum RunState {
     Running,
@@ -203,7 +203,7 @@ pub struct RunResult {
 }
 
 /// Name and runtime of the project that ran; enough to destroy without its source.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProjectInfo {
     pub name: String,
