@@ -1,1 +1,149 @@
-fn main() {}
+//! Developer commands: `cargo xtask --help`.
+
+mod bench;
+mod binaries;
+mod ci;
+mod doctor;
+mod error;
+mod place;
+mod plugins;
+mod process;
+mod quickstart;
+mod rings;
+mod tally;
+mod test;
+mod test_build;
+mod test_run;
+mod tools;
+mod version;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::error::Result;
+use crate::place::Place;
+use crate::rings::Ring;
+use crate::tally::Tally;
+
+/// Everything a developer of Windlass does, one command each.
+///
+/// On a new machine with Rust, Go, git and a C compiler, start with `cargo xtask quickstart`: it
+/// builds what it needs and deploys two Stacks for real. Before a commit, `cargo xtask test`.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Subject,
+}
+
+#[derive(Debug, Subcommand)]
+enum Subject {
+    /// Check that this machine has what the other commands need.
+    ///
+    /// Says one sentence for each thing that is missing: what, what for, how to get it. Adds the
+    /// Rust target for components by itself.
+    Doctor,
+    /// Make `pulumi` and its YAML language host in target/tools.
+    ///
+    /// Takes the pulumi on PATH when it is new enough and has pulumi-language-yaml beside it or on
+    /// PATH; else builds the versions pinned in tests/tools/pulumi with Go, which takes some
+    /// minutes the first time and nothing after.
+    Tools {
+        /// Build the pinned versions whatever is on PATH.
+        #[arg(long)]
+        pinned: bool,
+    },
+    /// Compile the built-in components into target/plugins, with their digests.
+    Plugins {
+        /// Write nothing: fail if target/plugins is not what the sources give.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Build the components, then `windlass` and `windlass-agent`.
+    Build,
+    /// Run the tests of all rings and count them.
+    ///
+    /// Ring 1 is units, components and hostile input; ring 2 the simulator; ring 3 the real
+    /// pulumi, real processes and a real Git server. The last line says how many tests passed,
+    /// failed and were skipped; each reason for a skip is printed. Full output is in
+    /// target/test-logs.
+    Test {
+        /// Run only these rings.
+        #[arg(long = "ring", value_name = "N", value_delimiter = ',')]
+        rings: Vec<Ring>,
+        /// Run only tests whose names contain one of these.
+        filters: Vec<String>,
+    },
+    /// Deploy two Stacks for real on this machine, with no cluster.
+    ///
+    /// One has its program in a Git repository that is made here, the other in a Program object;
+    /// the second waits for the first and uses one of its outputs. Look into
+    /// target/quickstart/manifests, change something, run it again.
+    Quickstart {
+        /// Take down what the Stacks made.
+        #[arg(long)]
+        destroy: bool,
+    },
+    /// Run the benchmarks in the release profile and print their figures.
+    Bench {
+        /// Passed on to the benchmarks.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    /// Everything a change must pass: formatting, lints, licences, generated files, tests.
+    Ci,
+    /// Verify that committed generated files fit their sources.
+    CheckGenerated,
+}
+
+fn main() -> ExitCode {
+    let Arguments { command } = Arguments::parse();
+    match perform(command) {
+        Ok(None) => ExitCode::SUCCESS,
+        Ok(Some(tally)) => {
+            println!("\n{tally}");
+            if tally.failed == 0 {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            }
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The tally is that of commands which count tests; it becomes the closing line.
+fn perform(command: Subject) -> Result<Option<Tally>> {
+    let place = Place::find()?;
+    match command {
+        Subject::Doctor => doctor::check_all(&place)?,
+        Subject::Tools { pinned } => tools::make(&place, pinned)?,
+        Subject::Plugins { check } => plugins::make(&place, check)?,
+        Subject::Build => binaries::make(&place)?,
+        Subject::Test { rings, filters } => return test::run(&place, &rings, &filters).map(Some),
+        Subject::Quickstart { destroy } => quickstart::deploy(&place, destroy)?,
+        Subject::Bench { arguments } => bench::run_all(&place, &arguments)?,
+        Subject::Ci => return ci::run_all(&place).map(Some),
+        Subject::CheckGenerated => {
+            ci::check_generated(&place)?;
+            println!("generated files are current");
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+}

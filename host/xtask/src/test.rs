@@ -1,0 +1,185 @@
+//! `cargo xtask test`: everything that can be tested on this machine, ring by ring.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::binaries::with_folders;
+use crate::error::{AtPath, Error, Result};
+use crate::place::Place;
+use crate::process::cargo;
+use crate::rings::Ring;
+use crate::tally::Tally;
+use crate::test_build::{Built, TestBinary, build};
+use crate::{doctor, plugins, test_run, tools};
+
+/// Tests append the reason of a skip to the file that this variable names, a line each, because the
+/// harness hides what a passing test prints.
+const SKIP_LOG: &str = "WINDLASS_SKIP_LOG";
+
+/// Builds what the rings need, runs them, and prints a line for each test binary.
+///
+/// `rings` empty means all; `filters` are parts of test names, as the test harness takes them.
+///
+/// # Errors
+/// When something does not compile or cannot be started. Failing tests are in the tally.
+pub fn run(place: &Place, rings: &[Ring], filters: &[String]) -> Result<Tally> {
+    let rings: Vec<_> = Ring::ALL
+        .into_iter()
+        .filter(|ring| rings.is_empty() || rings.contains(ring))
+        .collect();
+    let building = Instant::now();
+    doctor::cc()?;
+    doctor::git()?;
+    let logs = place.test_logs();
+    match std::fs::remove_dir_all(&logs) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).at(&logs),
+        _ => std::fs::create_dir_all(&logs).at(&logs)?,
+    }
+    if rings.contains(&Ring::Real) {
+        match tools::make(place, false) {
+            // Its tests find no tools, say so, and are counted as skipped.
+            Err(missing @ Error::MissingProgram { .. }) => println!("SKIP: {missing}"),
+            other => other?,
+        }
+    }
+    plugins::make(place, false)?;
+    let built = build(place)?;
+    println!("built in {}", seconds(building.elapsed()));
+
+    let mut all = Tally::default();
+    for ring in rings {
+        all += run_ring(place, &built, ring, filters)?;
+    }
+    Ok(all)
+}
+
+fn run_ring(place: &Place, built: &Built, ring: Ring, filters: &[String]) -> Result<Tally> {
+    println!("\n{}", ring.title());
+    let started = Instant::now();
+    let skip_log = place.test_logs().join(format!("skips-{}", ring as u8 + 1));
+    std::fs::write(&skip_log, "").at(&skip_log)?;
+    let mut tally = Tally::default();
+    for test in built.tests.iter().filter(|test| test.ring == ring) {
+        tally += run_binary(place, built, test, filters, &skip_log)?;
+    }
+    if ring == Ring::Units {
+        tally += run_examples_in_docs(place, filters)?;
+    }
+    let reasons = std::fs::read_to_string(&skip_log).at(&skip_log)?;
+    for (reason, times) in counted(&reasons) {
+        println!("  SKIP: {reason} ({times} tests)");
+        tally.skip(times);
+    }
+    println!("  {tally} in {}", seconds(started.elapsed()));
+    Ok(tally)
+}
+
+/// Runs one binary the way cargo would: in its package's folder, told where the binaries are.
+fn run_binary(
+    place: &Place,
+    built: &Built,
+    test: &TestBinary,
+    filters: &[String],
+    skip_log: &Path,
+) -> Result<Tally> {
+    let mut command = std::process::Command::new(&test.executable);
+    command
+        .current_dir(&test.folder)
+        .args(filters)
+        .env("CARGO_MANIFEST_DIR", &test.folder)
+        .env("CARGO_PKG_NAME", &test.package)
+        .env(SKIP_LOG, skip_log);
+    for ((package, name), path) in &built.binaries {
+        if *package == test.package {
+            command.env(format!("CARGO_BIN_EXE_{name}"), path);
+        }
+    }
+    with_folders(place, &mut command, place.binaries());
+    let file = format!("{}-{}.log", test.package, test.target).replace(['/', ' '], "-");
+    let outcome = test_run::run(&mut command, &place.test_logs().join(file))?;
+    print_line(place, &test.package, &test.target, &outcome);
+    Ok(outcome.tally)
+}
+
+/// The examples in doc comments are tests too; only cargo can compile them.
+fn run_examples_in_docs(place: &Place, filters: &[String]) -> Result<Tally> {
+    let mut command = cargo();
+    command
+        .current_dir(&place.root)
+        .args(["test", "--workspace", "--doc", "--no-fail-fast", "--"])
+        .args(filters);
+    with_folders(place, &mut command, place.binaries());
+    let outcome = test_run::run(&mut command, &place.test_logs().join("docs.log"))?;
+    print_line(place, "workspace", "examples in docs", &outcome);
+    Ok(outcome.tally)
+}
+
+fn print_line(place: &Place, package: &str, target: &str, outcome: &test_run::Outcome) {
+    let test_run::Outcome { tally, took, log } = outcome;
+    if tally.is_empty() {
+        return;
+    }
+    let verdict = if tally.failed == 0 {
+        "ok    "
+    } else {
+        "FAILED"
+    };
+    let took = seconds(*took);
+    let Tally {
+        passed,
+        failed,
+        skipped: _,
+    } = *tally;
+    let counts = if failed == 0 {
+        format!("{passed} passed")
+    } else {
+        format!("{passed} passed, {failed} failed, see {}", place.shown(log))
+    };
+    println!("  {verdict} {package:<22} {target:<24} {took:>8}  {counts}");
+}
+
+/// Each distinct reason with how often it was given, in the order of first appearance.
+fn counted(reasons: &str) -> Vec<(&str, u64)> {
+    let mut counts: Vec<(&str, u64)> = Vec::new();
+    for line in reasons.lines().filter(|line| !line.is_empty()) {
+        let reason = line.strip_prefix("SKIP: ").unwrap_or(line);
+        match counts.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, times)) => *times += 1,
+            None => counts.push((reason, 1)),
+        }
+    }
+    counts
+}
+
+/// A duration for people.
+pub fn seconds(duration: Duration) -> String {
+    let all = duration.as_secs_f64();
+    if all < 100.0 {
+        return format!("{all:.2} s");
+    }
+    format!(
+        "{} min {:02} s",
+        duration.as_secs() / 60,
+        duration.as_secs() % 60
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+
+    #[test]
+    fn reasons_are_counted() {
+        assert_eq!(
+            counted("no pulumi\nno git\nSKIP: no pulumi\n\n"),
+            [("no pulumi", 2), ("no git", 1)]
+        );
+    }
+
+    #[test]
+    fn durations_read_well() {
+        assert_eq!(seconds(Duration::from_millis(1234)), "1.23 s");
+        assert_eq!(seconds(Duration::from_secs(605)), "10 min 05 s");
+    }
+}
