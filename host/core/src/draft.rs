@@ -1,0 +1,168 @@
+//! A decision in the making: writes by their place in the order, tasks, and the earliest time to look again.
+
+use windlass_api::Stack;
+use windlass_api::conditions::{self, FALSE, NewCondition, READY, RECONCILING, STALLED, TRUE};
+use windlass_api::stack::StackStatus;
+
+use crate::decision::{Activity, Decision, Event, Task, TaskKind, Write};
+use crate::names::{generation, reconcile_request};
+use crate::phase::Phase;
+use crate::record::time;
+use crate::snapshot::{InstancePhase, Snapshot};
+use crate::time::Timestamp;
+
+/// The order of the fields is the order of the writes. Dying between any two loses nothing:
+/// an Update is finished before the Stack records it, and released only after; a run is recorded as started before
+/// the agent is asked; the Stack's finalizer goes last.
+pub struct Draft<'a> {
+    snapshot: &'a Snapshot,
+    pub first: Vec<Write>,
+    pub finish_update: Vec<Write>,
+    status: Option<Write>,
+    pub after: Vec<Write>,
+    workspace: Option<Write>,
+    pub create: Vec<Write>,
+    pub start: Vec<Write>,
+    pub release: Vec<Write>,
+    pub last: Vec<Write>,
+    events: Vec<Write>,
+    tasks: Vec<Task>,
+    wake_at: Option<Timestamp>,
+}
+
+impl<'a> Draft<'a> {
+    pub fn new(snapshot: &'a Snapshot) -> Draft<'a> {
+        Draft {
+            snapshot,
+            first: Vec::new(),
+            finish_update: Vec::new(),
+            status: None,
+            after: Vec::new(),
+            workspace: None,
+            create: Vec::new(),
+            start: Vec::new(),
+            release: Vec::new(),
+            last: Vec::new(),
+            events: Vec::new(),
+            tasks: Vec::new(),
+            wake_at: None,
+        }
+    }
+
+    pub fn task(&mut self, cause: String, kind: TaskKind) {
+        self.tasks.push(Task { cause, kind });
+    }
+
+    /// Starts the task again when its time has come, and wakes for that otherwise.
+    pub fn retry(&mut self, at: Option<Timestamp>, cause: String, kind: TaskKind) {
+        match at {
+            Some(at) if at <= self.snapshot.now => self.task(cause, kind),
+            Some(at) => self.wake(at),
+            None => {}
+        }
+    }
+
+    /// Looks again at this time, if it lies ahead.
+    pub fn wake(&mut self, at: Timestamp) {
+        if at > self.snapshot.now && self.wake_at.is_none_or(|earlier| at < earlier) {
+            self.wake_at = Some(at);
+        }
+    }
+
+    pub fn event(&mut self, warning: bool, reason: &str, message: impl Into<String>) {
+        let event = Event { warning, reason: reason.to_owned(), message: message.into() };
+        self.events.push(Write::Event { event });
+    }
+
+    /// Wants an instance of this specification: makes one, brings a fallen one back, replaces one that differs.
+    pub fn ensure_workspace(&mut self, spec_digest: &str) {
+        let ensure = Write::EnsureWorkspace { spec_digest: spec_digest.to_owned() };
+        match &self.snapshot.objects.workspace.current {
+            None => self.workspace = Some(ensure),
+            Some(instance) if instance.spec_digest != spec_digest => self.stop_workspace(),
+            Some(instance) if instance.phase == InstancePhase::Down => self.workspace = Some(ensure),
+            Some(_) => {}
+        }
+    }
+
+    /// Brings back an instance whose process is gone, as it was.
+    pub fn revive_workspace(&mut self) {
+        if let Some(instance) = &self.snapshot.objects.workspace.current {
+            self.workspace = Some(Write::EnsureWorkspace { spec_digest: instance.spec_digest.clone() });
+        }
+    }
+
+    pub fn stop_workspace(&mut self) {
+        if let Some(instance) = &self.snapshot.objects.workspace.current
+            && instance.phase != InstancePhase::Stopping
+        {
+            self.workspace = Some(Write::StopWorkspace { uid: instance.uid.clone() });
+        }
+    }
+
+    /// Stores the status with the conditions of the phase, if that changes anything.
+    pub fn status(&mut self, stack: &Stack, mut status: StackStatus, phase: &Phase) {
+        let stored = stack.status.clone().unwrap_or_default();
+        status.observed_generation = Some(generation(stack));
+        status.observed_reconcile_request = reconcile_request(stack).map(str::to_owned);
+        let now = time(self.snapshot.now.0);
+        let wanted = phase.conditions();
+        for type_ in [READY, RECONCILING, STALLED] {
+            match wanted.iter().find(|condition| condition.type_ == type_) {
+                Some(condition) => {
+                    let new = NewCondition {
+                        type_,
+                        status: if condition.status { TRUE } else { FALSE },
+                        reason: condition.reason,
+                        message: &condition.message,
+                        observed_generation: None,
+                    };
+                    conditions::set(&mut status.conditions, &new, &now);
+                }
+                None => {
+                    conditions::remove(&mut status.conditions, type_);
+                }
+            }
+        }
+        if status != stored {
+            self.status = Some(Write::PutStatus { status: Box::new(status) });
+        }
+    }
+
+    pub fn finish(self, phase: Option<Phase>, activity: Activity) -> Decision {
+        let Draft {
+            snapshot: _,
+            first,
+            finish_update,
+            status,
+            after,
+            workspace,
+            create,
+            start,
+            release,
+            last,
+            events,
+            tasks,
+            wake_at,
+        } = self;
+        let mut writes = first;
+        writes.extend(finish_update);
+        writes.extend(status);
+        writes.extend(after);
+        writes.extend(workspace);
+        writes.extend(create);
+        writes.extend(start);
+        writes.extend(release);
+        writes.extend(last);
+        // Events tell what has been done: they accompany other writes and are none by themselves.
+        if !writes.is_empty() {
+            writes.extend(events);
+        }
+        let idle = writes.is_empty() && tasks.is_empty();
+        let activity = match activity {
+            Activity::Settled | Activity::Blocked { .. } if !idle => Activity::Busy,
+            other => other,
+        };
+        Decision { writes, tasks, wake_at, phase, activity }
+    }
+}
