@@ -10,6 +10,7 @@ use crate::process::cargo;
 use crate::rings::Ring;
 use crate::tally::Tally;
 use crate::test_build::{Built, TestBinary, build};
+use crate::test_run::Outcome;
 use crate::{doctor, plugins, test_run, tools};
 
 /// Tests append the reason of a skip to the file that this variable names, a line each, because the
@@ -60,15 +61,19 @@ fn run_ring(place: &Place, built: &Built, ring: Ring, filters: &[String]) -> Res
     std::fs::write(&skip_log, "").at(&skip_log)?;
     let mut tally = Tally::default();
     for test in built.tests.iter().filter(|test| test.ring == ring) {
-        tally += run_binary(place, built, test, filters, &skip_log)?;
+        let before = skips_in(&skip_log)?;
+        let mut outcome = run_binary(place, built, test, filters, &skip_log)?;
+        outcome.tally.skip(skips_in(&skip_log)? - before);
+        print_line(place, &test.package, &test.target, &outcome);
+        tally += outcome.tally;
     }
     if ring == Ring::Units {
         tally += run_examples_in_docs(place, filters)?;
     }
     let reasons = std::fs::read_to_string(&skip_log).at(&skip_log)?;
     for (reason, times) in counted(&reasons) {
-        println!("  SKIP: {reason} ({times} tests)");
-        tally.skip(times);
+        let tests = if times == 1 { "test" } else { "tests" };
+        println!("  SKIP: {reason} ({times} {tests})");
     }
     println!("  {tally} in {}", seconds(started.elapsed()));
     Ok(tally)
@@ -81,7 +86,7 @@ fn run_binary(
     test: &TestBinary,
     filters: &[String],
     skip_log: &Path,
-) -> Result<Tally> {
+) -> Result<Outcome> {
     let mut command = std::process::Command::new(&test.executable);
     command
         .current_dir(&test.folder)
@@ -96,9 +101,7 @@ fn run_binary(
     }
     with_folders(place, &mut command, place.binaries());
     let file = format!("{}-{}.log", test.package, test.target).replace(['/', ' '], "-");
-    let outcome = test_run::run(&mut command, &place.test_logs().join(file))?;
-    print_line(place, &test.package, &test.target, &outcome);
-    Ok(outcome.tally)
+    test_run::run(&mut command, &place.test_logs().join(file))
 }
 
 /// The examples in doc comments are tests too; only cargo can compile them.
@@ -114,28 +117,32 @@ fn run_examples_in_docs(place: &Place, filters: &[String]) -> Result<Tally> {
     Ok(outcome.tally)
 }
 
-fn print_line(place: &Place, package: &str, target: &str, outcome: &test_run::Outcome) {
-    let test_run::Outcome { tally, took, log } = outcome;
+fn print_line(place: &Place, package: &str, target: &str, outcome: &Outcome) {
+    let Outcome { tally, took, log } = outcome;
     if tally.is_empty() {
         return;
     }
-    let verdict = if tally.failed == 0 {
-        "ok    "
-    } else {
-        "FAILED"
-    };
-    let took = seconds(*took);
     let Tally {
         passed,
         failed,
-        skipped: _,
+        skipped,
     } = *tally;
-    let counts = if failed == 0 {
-        format!("{passed} passed")
-    } else {
-        format!("{passed} passed, {failed} failed, see {}", place.shown(log))
-    };
+    let verdict = if failed == 0 { "ok    " } else { "FAILED" };
+    let took = seconds(*took);
+    let mut counts = format!("{passed} passed");
+    if skipped > 0 {
+        counts.push_str(&format!(", {skipped} skipped"));
+    }
+    if failed > 0 {
+        counts.push_str(&format!(", {failed} failed, see {}", place.shown(log)));
+    }
     println!("  {verdict} {package:<22} {target:<24} {took:>8}  {counts}");
+}
+
+/// How many skips the log holds, one to a line.
+fn skips_in(log: &Path) -> Result<u64> {
+    let text = std::fs::read_to_string(log).at(log)?;
+    Ok(counted(&text).iter().map(|(_, times)| times).sum())
 }
 
 /// Each distinct reason with how often it was given, in the order of first appearance.
