@@ -1,1 +1,4 @@
 //! End-to-end tests on the real CLI and a real Git server.
+
+pub mod git_repo;
+pub mod git_server;

@@ -1,0 +1,206 @@
+//! Addresses of repositories: which are acceptable, and how they are written in texts.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use url::{Host, Url};
+
+use crate::error::FetchError;
+
+/// A checked address: http, https or an absolute local path, without user part.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Address(Url);
+
+/// What addresses are allowed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AddressRules {
+    pub allow_file: bool,
+    pub allow_loopback: bool,
+}
+
+impl Address {
+    /// Checks a text that a user wrote.
+    pub fn parse(
+        text: &str,
+        rules: AddressRules,
+        with_credential: bool,
+    ) -> Result<Self, FetchError> {
+        let mut url = Url::parse(text).map_err(|err| FetchError::UrlInvalid {
+            detail: format!(
+                "{err}; it must begin with https:// (ssh and scp forms are not supported)"
+            ),
+        })?;
+        match url.scheme() {
+            "https" | "http" => {}
+            "file" if rules.allow_file => {}
+            other => {
+                return Err(FetchError::SchemeNotAllowed {
+                    scheme: other.to_owned(),
+                });
+            }
+        }
+        if url.password().is_some() {
+            return Err(FetchError::UrlInvalid {
+                detail: "it contains a password; name a secret in the Stack instead".to_owned(),
+            });
+        }
+        // A lone user name, as in https://git@host/..., is a habit from ssh and says nothing.
+        if url.set_username("").is_err() && !url.username().is_empty() {
+            return Err(FetchError::UrlInvalid {
+                detail: "it has a user part".to_owned(),
+            });
+        }
+        url.set_fragment(None);
+        let address = Address(url);
+        if address.0.scheme() == "file" {
+            address.local_path()?;
+            return Ok(address);
+        }
+        let host = address.host();
+        if host.is_empty() {
+            return Err(FetchError::UrlInvalid {
+                detail: "it names no host".to_owned(),
+            });
+        }
+        let literal = match address.0.host() {
+            Some(Host::Ipv4(ip)) => Some(IpAddr::V4(ip)),
+            Some(Host::Ipv6(ip)) => Some(IpAddr::V6(ip)),
+            Some(Host::Domain(_)) | None => None,
+        };
+        if let Some(ip) = literal {
+            check_ip(ip, rules.allow_loopback).map_err(|detail| FetchError::AddressDenied {
+                host: host.clone(),
+                detail,
+            })?;
+        }
+        if with_credential && address.0.scheme() == "http" {
+            let loopback = literal.is_some_and(|ip| ip.is_loopback()) || host == "localhost";
+            if !(loopback && rules.allow_loopback) {
+                return Err(FetchError::CredentialsOverPlainHttp { host });
+            }
+        }
+        Ok(address)
+    }
+
+    /// The whole address; it holds no secret.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
+    /// The host, for texts; `this machine` for local paths.
+    pub fn host(&self) -> String {
+        match self.0.scheme() {
+            "file" => "this machine".to_owned(),
+            _ => self.0.host_str().unwrap_or_default().to_owned(),
+        }
+    }
+
+    /// Whether it is a local path.
+    pub fn is_file(&self) -> bool {
+        self.0.scheme() == "file"
+    }
+
+    /// The path of a `file:` address.
+    pub fn local_path(&self) -> Result<PathBuf, FetchError> {
+        self.0
+            .to_file_path()
+            .ok()
+            .filter(|path| path.is_absolute() && path != Path::new("/"))
+            .ok_or_else(|| FetchError::UrlInvalid {
+                detail: "a file: address is file:///absolute/path".to_owned(),
+            })
+    }
+}
+
+/// Whether an address that a name resolved to may be contacted.
+pub(crate) fn check_ip(ip: IpAddr, allow_loopback: bool) -> Result<(), String> {
+    let ip = match ip {
+        IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(IpAddr::V6(v6), IpAddr::V4),
+        v4 @ IpAddr::V4(_) => v4,
+    };
+    if ip.is_loopback() {
+        return if allow_loopback {
+            Ok(())
+        } else {
+            Err(format!("{ip} is this machine itself"))
+        };
+    }
+    let bad = match ip {
+        // Link-local holds the metadata services of the clouds.
+        IpAddr::V4(v4) => {
+            v4.is_link_local() || v4.is_unspecified() || v4.is_multicast() || v4.is_broadcast()
+        }
+        IpAddr::V6(v6) => {
+            v6.is_unicast_link_local()
+                || v6.is_unspecified()
+                || v6.is_multicast()
+                // The IPv6 form of the metadata service at Amazon.
+                || v6.segments() == [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254]
+        }
+    };
+    if bad {
+        Err(format!(
+            "{ip} is a link-local, metadata or otherwise reserved address"
+        ))
+    } else {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const CLOSED: AddressRules = AddressRules {
+        allow_file: false,
+        allow_loopback: false,
+    };
+    const OPEN: AddressRules = AddressRules {
+        allow_file: true,
+        allow_loopback: true,
+    };
+
+    #[test]
+    fn reasons_by_address() {
+        for (text, rules, credential, reason) in [
+            ("file:///srv/repo", CLOSED, false, "SchemeNotAllowed"),
+            ("ssh://git@example.com/x", OPEN, false, "SchemeNotAllowed"),
+            ("ext::sh -c id", OPEN, false, "SchemeNotAllowed"),
+            ("git@example.com:x/y.git", OPEN, false, "UrlInvalid"),
+            ("https://u:hunter2@example.com/x", OPEN, false, "UrlInvalid"),
+            (
+                "http://example.com/x",
+                OPEN,
+                true,
+                "CredentialsOverPlainHttp",
+            ),
+            ("http://127.0.0.1/x", CLOSED, false, "AddressDenied"),
+            ("http://[::1]/x", CLOSED, false, "AddressDenied"),
+            (
+                "http://[::ffff:127.0.0.1]/x",
+                CLOSED,
+                false,
+                "AddressDenied",
+            ),
+            ("http://2130706433/x", CLOSED, false, "AddressDenied"),
+            (
+                "http://169.254.169.254/latest",
+                OPEN,
+                false,
+                "AddressDenied",
+            ),
+        ] {
+            let err = Address::parse(text, rules, credential).err().unwrap();
+            assert_eq!(err.reason(), reason, "{text}");
+            assert!(!err.to_string().contains("hunter2"));
+        }
+    }
+
+    #[test]
+    fn user_names_are_dropped() {
+        let address = Address::parse("https://git@example.com/x.git", CLOSED, true).unwrap();
+        assert_eq!(address.as_str(), "https://example.com/x.git");
+        assert!(Address::parse("http://127.0.0.1:80/x", OPEN, true).is_ok());
+    }
+}

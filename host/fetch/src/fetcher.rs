@@ -1,0 +1,484 @@
+//! The way in: refs, trees and archives, each fetched once.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+use crate::access::{Proofs, Reader};
+use crate::address::{Address, AddressRules};
+use crate::admit;
+use crate::child;
+use crate::config::FetchConfig;
+use crate::credential::Credential;
+use crate::error::{ErrorClass, FetchError};
+use crate::join::Joined;
+use crate::store::{GcReport, IndexKey, Store, TreeInfo, TreeReader, TreeWriter, hex_of};
+use crate::tree::{self, Entry, Kind};
+use crate::wire::{Answer, Operation, RemoteRef, WorkerRequest};
+
+/// Asks for the refs of a repository.
+#[derive(Debug, Clone)]
+pub struct RefsRequest {
+    pub url: String,
+    /// Beginnings of full names, like `refs/heads/main` or `refs/tags/`; none means all.
+    pub prefixes: Vec<String>,
+    pub credential: Option<Credential>,
+}
+
+/// Asks for a tree.
+#[derive(Debug, Clone)]
+pub struct TreeRequest {
+    pub artifact: Artifact,
+    /// The asking Stack's own credential: a stored tree is served only if this
+    /// credential has itself read the place lately.
+    pub credential: Option<Credential>,
+}
+
+/// What a tree comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Artifact {
+    /// The tree of a commit, given as 40 hexadecimal digits.
+    GitTree { url: String, commit: String },
+    /// The files in a tar.gz with this `sha256:` digest.
+    Archive { url: String, digest: String },
+    /// Files given here.
+    Files(BTreeMap<String, Vec<u8>>),
+}
+
+/// What was done so far; grows only.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FetchStats {
+    /// Refs listings asked of servers.
+    pub refs_requests: u64,
+    /// Trees and archives fetched from servers.
+    pub fetches: u64,
+    /// Trees served from the store without fetching.
+    pub hits: u64,
+    /// Most memory that any child process has had, in bytes.
+    pub peak_child_rss: u64,
+}
+
+#[derive(Default)]
+struct Counters {
+    refs_requests: AtomicU64,
+    fetches: AtomicU64,
+    hits: AtomicU64,
+    peak_child_rss: AtomicU64,
+    /// Whether a gap in the sandbox was reported.
+    warned: AtomicBool,
+}
+
+struct Inner {
+    config: FetchConfig,
+    store: Store,
+    /// Key of credential fingerprints.
+    key: [u8; 32],
+    children: Semaphore,
+    proofs: Proofs,
+    listings: Joined<(Reader, Vec<String>), Arc<Vec<RemoteRef>>>,
+    trees: Joined<(Reader, String), TreeInfo>,
+    counters: Counters,
+}
+
+/// Fetches refs, trees and archives. Clones share everything.
+#[derive(Clone)]
+pub struct Fetcher {
+    inner: Arc<Inner>,
+}
+
+impl Fetcher {
+    /// Opens the store.
+    ///
+    /// # Errors
+    /// `StoreFailed` when its directory cannot be made or used.
+    pub fn new(config: FetchConfig) -> Result<Self, FetchError> {
+        let store = Store::open(&config.store_dir)?;
+        let mut key = [0; 32];
+        fill_random(&mut key)?;
+        let inner = Inner {
+            children: Semaphore::new(config.parallel.max(1)),
+            proofs: Proofs::new(config.access_ttl),
+            listings: Joined::default(),
+            trees: Joined::default(),
+            counters: Counters::default(),
+            config,
+            store,
+            key,
+        };
+        Ok(Fetcher {
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// The refs of a repository, sorted by name. The same question asked while it
+    /// is being answered is one question.
+    ///
+    /// # Errors
+    /// Whatever the address, the credential or the server are wrong with.
+    pub async fn refs(&self, request: RefsRequest) -> Result<Arc<Vec<RemoteRef>>, FetchError> {
+        let RefsRequest {
+            url,
+            mut prefixes,
+            credential,
+        } = request;
+        let reader = self.reader(&url, credential.as_ref())?;
+        prefixes.sort();
+        prefixes.dedup();
+        check_prefixes(&prefixes)?;
+        let this = self.clone();
+        let key = (reader.clone(), prefixes.clone());
+        self.inner
+            .listings
+            .run(key, move || async move {
+                this.list(reader, prefixes, credential).await
+            })
+            .await
+    }
+
+    async fn list(
+        &self,
+        reader: Reader,
+        prefixes: Vec<String>,
+        credential: Option<Credential>,
+    ) -> Result<Arc<Vec<RemoteRef>>, FetchError> {
+        self.inner
+            .counters
+            .refs_requests
+            .fetch_add(1, Ordering::Relaxed);
+        let operation = Operation::Refs {
+            url: reader.address.as_str().to_owned(),
+            prefixes,
+        };
+        let asked = self.ask(&reader, operation, credential, |_| Ok(())).await;
+        match self.note_access(&reader, asked)? {
+            (Answer::Refs(refs), ()) => Ok(Arc::new(refs)),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The tree of an artifact, stored and held by a lease. Fetched only if it is
+    /// not stored; served from the store only to a credential that can read the place.
+    ///
+    /// # Errors
+    /// Whatever the address, the credential, the server or the content are wrong with.
+    pub async fn fetch(&self, request: TreeRequest) -> Result<TreeInfo, FetchError> {
+        let TreeRequest {
+            artifact,
+            credential,
+        } = request;
+        let (operation, index) = match artifact {
+            Artifact::Files(files) => return self.store_files(files).await,
+            Artifact::GitTree { url, commit } => {
+                check_commit(&commit)?;
+                let url = self
+                    .reader(&url, credential.as_ref())?
+                    .address
+                    .as_str()
+                    .to_owned();
+                let index = IndexKey::new("git", &url, &commit);
+                (Operation::Tree { url, commit }, index)
+            }
+            Artifact::Archive { url, digest } => {
+                hex_of(&digest)?;
+                let url = self
+                    .reader(&url, credential.as_ref())?
+                    .address
+                    .as_str()
+                    .to_owned();
+                let index = IndexKey::new("archive", &url, &digest);
+                (Operation::Archive { url, digest }, index)
+            }
+        };
+        let url = operation.url().unwrap_or_default().to_owned();
+        let reader = self.reader(&url, credential.as_ref())?;
+        let this = self.clone();
+        let key = (reader.clone(), index.as_str().to_owned());
+        let work = move || async move { this.serve(reader, operation, index, credential).await };
+        self.inner.trees.run(key, work).await
+    }
+
+    async fn serve(
+        &self,
+        reader: Reader,
+        operation: Operation,
+        index: IndexKey,
+        credential: Option<Credential>,
+    ) -> Result<TreeInfo, FetchError> {
+        let found = {
+            let index = index.clone();
+            self.in_store(move |store, _| store.lookup(&index)).await?
+        };
+        if let Some(info) = found {
+            if !self.inner.proofs.holds(&reader) {
+                self.prove(&reader, &operation, credential).await?;
+            }
+            self.inner.counters.hits.fetch_add(1, Ordering::Relaxed);
+            return Ok(info);
+        }
+        self.inner.counters.fetches.fetch_add(1, Ordering::Relaxed);
+        let admit = move |this: &Inner, scratch: &std::path::Path| {
+            let info = admit::exported(&this.store, &this.config.limits, scratch)?;
+            this.store.remember(&index, &info.digest)?;
+            Ok(info)
+        };
+        let this = Arc::clone(&self.inner);
+        let asked = self
+            .ask(&reader, operation, credential, move |scratch| {
+                admit(&this, scratch)
+            })
+            .await;
+        match self.note_access(&reader, asked)? {
+            (Answer::Exported, info) => Ok(info),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Has the server say whether this credential may read the place.
+    async fn prove(
+        &self,
+        reader: &Reader,
+        operation: &Operation,
+        credential: Option<Credential>,
+    ) -> Result<(), FetchError> {
+        let url = reader.address.as_str().to_owned();
+        if let Operation::Archive { .. } = operation {
+            let asked = self
+                .ask(
+                    reader,
+                    Operation::ArchiveReadable { url },
+                    credential,
+                    |_| Ok(()),
+                )
+                .await;
+            return self.note_access(reader, asked).map(|_| ());
+        }
+        let prefixes = vec!["HEAD".to_owned()];
+        self.refs(RefsRequest {
+            url,
+            prefixes,
+            credential,
+        })
+        .await
+        .map(|_| ())
+    }
+
+    /// Files given by the caller as a tree.
+    async fn store_files(&self, files: BTreeMap<String, Vec<u8>>) -> Result<TreeInfo, FetchError> {
+        self.in_store(move |store, limits| {
+            let mut files: Vec<_> = files.into_iter().collect();
+            files.sort_by(|a, b| tree::order(&a.0, &b.0));
+            let mut writer = TreeWriter::new(store, limits)?;
+            for (path, bytes) in files {
+                writer.add(&path, Kind::File, bytes.len() as u64, &mut bytes.as_slice())?;
+            }
+            writer.finish()
+        })
+        .await
+    }
+
+    /// Runs a child process, and then `take` on its scratch directory.
+    async fn ask<T: Send + 'static>(
+        &self,
+        reader: &Reader,
+        operation: Operation,
+        credential: Option<Credential>,
+        take: impl FnOnce(&std::path::Path) -> Result<T, FetchError> + Send + 'static,
+    ) -> Result<(Answer, T), FetchError> {
+        let closed = |_| FetchError::WorkerFailed {
+            detail: "no more are started".to_owned(),
+        };
+        let _permit = self.inner.children.acquire().await.map_err(closed)?;
+        let scratch = self.in_store(|store, _| store.scratch()).await?;
+        let config = &self.inner.config;
+        let request = WorkerRequest {
+            operation,
+            credential,
+            limits: config.limits.clone(),
+            extra_ca_pem: config.extra_ca_pem.clone(),
+            allow_file: config.allow_file_urls,
+            allow_loopback: config.allow_loopback,
+            scratch: scratch.path().to_owned(),
+        };
+        let outcome = child::run(&config.worker, &request, &reader.address.host()).await;
+        drop(request);
+        self.inner
+            .counters
+            .peak_child_rss
+            .fetch_max(outcome.peak_rss, Ordering::Relaxed);
+        if let Some(gap) = outcome.sandbox_gap
+            && !self.inner.counters.warned.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!("{gap}");
+        }
+        let result = outcome.result;
+        self.in_store(move |_, _| {
+            let answer = result?;
+            let taken = take(scratch.path())?;
+            Ok((answer, taken))
+        })
+        .await
+    }
+
+    fn note_access<T>(
+        &self,
+        reader: &Reader,
+        asked: Result<T, FetchError>,
+    ) -> Result<T, FetchError> {
+        match &asked {
+            Ok(_) => self.inner.proofs.record(reader.clone()),
+            Err(err) if matches!(err.class(), ErrorClass::Denied) => {
+                self.inner.proofs.revoke(reader)
+            }
+            Err(_) => {}
+        }
+        asked
+    }
+
+    /// The digest that a directory of a stored tree has as a tree of its own:
+    /// equal for equal content, wherever it lies.
+    ///
+    /// # Errors
+    /// `TreeNotStored`, `DirectoryNotFound`.
+    pub async fn subtree_digest(&self, digest: &str, dir: &str) -> Result<String, FetchError> {
+        let (digest, dir) = (digest.to_owned(), dir.to_owned());
+        self.in_store(move |store, _| store.subtree_digest(&digest, &dir))
+            .await
+    }
+
+    /// The deterministic tar stream of a stored tree, or of one of its directories
+    /// as root. Its SHA-256 is the tree's digest, or the directory's. Reading blocks.
+    ///
+    /// # Errors
+    /// `TreeNotStored`, `DirectoryNotFound`.
+    pub async fn open(&self, digest: &str, dir: Option<&str>) -> Result<TreeReader, FetchError> {
+        let (digest, dir) = (digest.to_owned(), dir.map(ToOwned::to_owned));
+        self.in_store(move |store, _| store.read(&digest, dir.as_deref()))
+            .await
+    }
+
+    /// The entries of a stored tree, in order.
+    ///
+    /// # Errors
+    /// `TreeNotStored`.
+    pub async fn entries(&self, digest: &str) -> Result<Vec<Entry>, FetchError> {
+        let digest = digest.to_owned();
+        self.in_store(move |store, _| store.entries(&digest)).await
+    }
+
+    /// A stored tree, held by a lease; `None` if it was collected.
+    ///
+    /// # Errors
+    /// `StoreFailed`, `DigestInvalid`.
+    pub async fn stored(&self, digest: &str) -> Result<Option<TreeInfo>, FetchError> {
+        let digest = digest.to_owned();
+        self.in_store(move |store, _| store.get(&digest)).await
+    }
+
+    /// Removes trees that are not in `keep`, not held by a lease, and unused for `grace`.
+    ///
+    /// # Errors
+    /// `StoreFailed`.
+    pub async fn gc(&self, keep: HashSet<String>, grace: Duration) -> Result<GcReport, FetchError> {
+        self.in_store(move |store, _| store.gc(&keep, grace)).await
+    }
+
+    /// What was done so far.
+    pub fn stats(&self) -> FetchStats {
+        let Counters {
+            refs_requests,
+            fetches,
+            hits,
+            peak_child_rss,
+            warned: _,
+        } = &self.inner.counters;
+        FetchStats {
+            refs_requests: refs_requests.load(Ordering::Relaxed),
+            fetches: fetches.load(Ordering::Relaxed),
+            hits: hits.load(Ordering::Relaxed),
+            peak_child_rss: peak_child_rss.load(Ordering::Relaxed),
+        }
+    }
+
+    /// A repository as this credential sees it; checks the address.
+    pub(crate) fn reader(
+        &self,
+        url: &str,
+        credential: Option<&Credential>,
+    ) -> Result<Reader, FetchError> {
+        let rules = AddressRules {
+            allow_file: self.inner.config.allow_file_urls,
+            allow_loopback: self.inner.config.allow_loopback,
+        };
+        let address = Address::parse(url, rules, credential.is_some())?;
+        if let Some(credential) = credential {
+            credential.header()?;
+        }
+        Ok(Reader {
+            address,
+            credential: Credential::fingerprint(credential, &self.inner.key),
+        })
+    }
+
+    /// Does work on files off the asynchronous threads.
+    async fn in_store<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Store, &crate::config::Limits) -> Result<T, FetchError> + Send + 'static,
+    ) -> Result<T, FetchError> {
+        let inner = Arc::clone(&self.inner);
+        tokio::task::spawn_blocking(move || work(&inner.store, &inner.config.limits))
+            .await
+            .unwrap_or_else(|err| {
+                Err(FetchError::StoreFailed {
+                    detail: format!("a task failed: {err}"),
+                })
+            })
+    }
+}
+
+fn unexpected() -> FetchError {
+    FetchError::WorkerFailed {
+        detail: "it answered something else".to_owned(),
+    }
+}
+
+fn check_commit(commit: &str) -> Result<(), FetchError> {
+    let hex = commit.len() == 40
+        && commit
+            .bytes()
+            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    if hex {
+        Ok(())
+    } else {
+        Err(FetchError::CommitInvalid {
+            commit: commit.chars().take(80).collect(),
+        })
+    }
+}
+
+/// Prefixes become part of refspecs, so nothing with a meaning there may be in them.
+fn check_prefixes(prefixes: &[String]) -> Result<(), FetchError> {
+    let good = |prefix: &String| {
+        prefix == "HEAD"
+            || (prefix.starts_with("refs/")
+                && !prefix.contains("..")
+                && !prefix
+                    .bytes()
+                    .any(|b| b <= b' ' || b == 0x7f || b"*?[]\\:^~".contains(&b)))
+    };
+    match prefixes.iter().find(|prefix| !good(prefix)) {
+        None => Ok(()),
+        Some(bad) => Err(FetchError::UrlInvalid {
+            detail: format!("{bad:?} is no ref name; it is HEAD or begins with refs/"),
+        }),
+    }
+}
+
+fn fill_random(key: &mut [u8; 32]) -> Result<(), FetchError> {
+    use std::io::Read as _;
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(key))
+        .map_err(|err| FetchError::store("no random numbers", &err))
+}
