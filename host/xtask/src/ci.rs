@@ -27,6 +27,7 @@ enum End {
 /// When the tests could not be run at all. Everything else is in the tally: a failed step other
 /// than the tests counts as one failure.
 pub fn run_all(place: &Place) -> Result<Tally> {
+    let beginning = Instant::now();
     let mut steps = Steps::default();
     steps.take("formatting", || {
         step(place, &["fmt", "--all", "--", "--check"])
@@ -60,6 +61,7 @@ pub fn run_all(place: &Place) -> Result<Tally> {
         Ok(_) => print_step("FAILED", "tests", took, ""),
         Err(error) => print_step("FAILED", "tests", took, &error.to_string()),
     }
+    print_step("", "everything", beginning.elapsed(), "");
     tally += tests?;
     Ok(tally)
 }
