@@ -15,51 +15,12 @@ use crate::config::FetchConfig;
 use crate::credential::Credential;
 use crate::error::{ErrorClass, FetchError};
 use crate::join::Joined;
+use crate::request::{
+    Artifact, FetchStats, RefsRequest, TreeRequest, check_commit, check_prefixes,
+};
 use crate::store::{GcReport, IndexKey, Store, TreeInfo, TreeReader, TreeWriter, hex_of};
 use crate::tree::{self, Entry, Kind};
 use crate::wire::{Answer, Operation, RemoteRef, WorkerRequest};
-
-/// Asks for the refs of a repository.
-#[derive(Debug, Clone)]
-pub struct RefsRequest {
-    pub url: String,
-    /// Beginnings of full names, like `refs/heads/main` or `refs/tags/`; none means all.
-    pub prefixes: Vec<String>,
-    pub credential: Option<Credential>,
-}
-
-/// Asks for a tree.
-#[derive(Debug, Clone)]
-pub struct TreeRequest {
-    pub artifact: Artifact,
-    /// The asking Stack's own credential: a stored tree is served only if this
-    /// credential has itself read the place lately.
-    pub credential: Option<Credential>,
-}
-
-/// What a tree comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Artifact {
-    /// The tree of a commit, given as 40 hexadecimal digits.
-    GitTree { url: String, commit: String },
-    /// The files in a tar.gz with this `sha256:` digest.
-    Archive { url: String, digest: String },
-    /// Files given here.
-    Files(BTreeMap<String, Vec<u8>>),
-}
-
-/// What was done so far; grows only.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct FetchStats {
-    /// Refs listings asked of servers.
-    pub refs_requests: u64,
-    /// Trees and archives fetched from servers.
-    pub fetches: u64,
-    /// Trees served from the store without fetching.
-    pub hits: u64,
-    /// Most memory that any child process has had, in bytes.
-    pub peak_child_rss: u64,
-}
 
 #[derive(Default)]
 struct Counters {
@@ -385,6 +346,22 @@ impl Fetcher {
         self.in_store(move |store, _| store.gc(&keep, grace)).await
     }
 
+    /// Tries from inside the sandbox what it must refuse.
+    ///
+    /// # Errors
+    /// When the child process fails.
+    #[cfg(feature = "test-probe")]
+    pub async fn probe(&self, probe: crate::Probe) -> Result<BTreeMap<String, String>, FetchError> {
+        let reader = self.reader("https://probe.invalid/", None)?;
+        match self
+            .ask(&reader, Operation::Probe(probe), None, |_| Ok(()))
+            .await?
+        {
+            (Answer::Probed(found), ()) => Ok(found),
+            _ => Err(unexpected()),
+        }
+    }
+
     /// What was done so far.
     pub fn stats(&self) -> FetchStats {
         let Counters {
@@ -441,38 +418,6 @@ impl Fetcher {
 fn unexpected() -> FetchError {
     FetchError::WorkerFailed {
         detail: "it answered something else".to_owned(),
-    }
-}
-
-fn check_commit(commit: &str) -> Result<(), FetchError> {
-    let hex = commit.len() == 40
-        && commit
-            .bytes()
-            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-    if hex {
-        Ok(())
-    } else {
-        Err(FetchError::CommitInvalid {
-            commit: commit.chars().take(80).collect(),
-        })
-    }
-}
-
-/// Prefixes become part of refspecs, so nothing with a meaning there may be in them.
-fn check_prefixes(prefixes: &[String]) -> Result<(), FetchError> {
-    let good = |prefix: &String| {
-        prefix == "HEAD"
-            || (prefix.starts_with("refs/")
-                && !prefix.contains("..")
-                && !prefix
-                    .bytes()
-                    .any(|b| b <= b' ' || b == 0x7f || b"*?[]\\:^~".contains(&b)))
-    };
-    match prefixes.iter().find(|prefix| !good(prefix)) {
-        None => Ok(()),
-        Some(bad) => Err(FetchError::UrlInvalid {
-            detail: format!("{bad:?} is no ref name; it is HEAD or begins with refs/"),
-        }),
     }
 }
 

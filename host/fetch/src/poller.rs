@@ -13,7 +13,8 @@ use tokio::time::Instant;
 use crate::access::Reader;
 use crate::credential::Credential;
 use crate::error::FetchError;
-use crate::fetcher::{Fetcher, RefsRequest};
+use crate::fetcher::Fetcher;
+use crate::request::RefsRequest;
 use crate::wire::RemoteRef;
 
 /// Longest pause after failures, unless the interval itself is longer.

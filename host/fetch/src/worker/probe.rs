@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// What is tried.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Probe {
     /// Files to read.
     pub read: Vec<PathBuf>,
@@ -16,7 +16,7 @@ pub struct Probe {
     pub execute: Vec<PathBuf>,
     /// Memory to fill, in bytes.
     pub allocate: usize,
-    /// Wait for ever, keeping the CPU busy or idle.
+    /// Never answer.
     pub hang: bool,
 }
 
