@@ -60,6 +60,7 @@ impl Cause {
 pub struct RunIntent {
     /// Counts the runs of a Stack, from 1.
     pub sequence: u64,
+    #[schemars(schema_with = "crate::schema::typed_free_object")]
     pub cause: Cause,
     /// Generation of the Stack.
     pub generation: i64,
@@ -67,6 +68,7 @@ pub struct RunIntent {
     pub reconcile_request: Option<String>,
     /// Revision of the source; empty where there is none.
     pub revision: String,
+    #[schemars(schema_with = "crate::schema::typed_free_object")]
     pub program: ProgramSource,
     /// Digest of the program's directory alone, if it was fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,7 +113,7 @@ pub struct RunSummary {
     /// CamelCase reason of the failure; none on success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub changes: BTreeMap<String, u32>,
@@ -126,7 +128,7 @@ pub struct RunSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<ProjectInfo>,
     /// Resources or state may have changed.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "crate::schema::is_false")]
     pub reached_engine: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stale_locks: Vec<String>,

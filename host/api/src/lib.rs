@@ -7,12 +7,14 @@
 pub mod conditions;
 pub mod duration;
 pub mod intent;
+pub mod manifest;
 pub mod names;
 pub mod prerequisite;
 pub mod program;
 pub mod reference;
 pub mod run;
 mod schema;
+pub mod secret;
 pub mod sensitive;
 pub mod stack;
 pub mod stack_status;
@@ -28,6 +30,7 @@ pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
 pub use kube::{Resource, ResourceExt};
 
 pub use program::Program;
+pub use secret::Secret;
 pub use stack::Stack;
 pub use update::Update;
 pub use workspace::Workspace;

@@ -23,7 +23,8 @@ pub(crate) fn any_array(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// An object whose `type` is known and whose other fields are free.
+/// An object whose `type` is known and whose other fields are free. Also for our own enums that `type` tells apart: a
+/// structural schema cannot have variants.
 pub(crate) fn typed_free_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",

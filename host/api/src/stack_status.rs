@@ -105,14 +105,21 @@ pub struct LastUpdate {
 impl LastUpdate {
     /// The operation that `type` names, if it names one.
     pub fn operation(&self) -> Option<Operation> {
-        [Operation::Preview, Operation::Up, Operation::Refresh, Operation::Destroy]
-            .into_iter()
-            .find(|operation| self.type_.as_deref() == Some(operation.as_str()))
+        [
+            Operation::Preview,
+            Operation::Up,
+            Operation::Refresh,
+            Operation::Destroy,
+        ]
+        .into_iter()
+        .find(|operation| self.type_.as_deref() == Some(operation.as_str()))
     }
 
     /// `lastResyncTime` in milliseconds since the epoch; 0 where it is missing.
     pub fn resync_time_ms(&self) -> i64 {
-        self.last_resync_time.as_ref().map_or(0, |time| time.0.as_millisecond())
+        self.last_resync_time
+            .as_ref()
+            .map_or(0, |time| time.0.as_millisecond())
     }
 
     pub fn succeeded(&self) -> bool {
