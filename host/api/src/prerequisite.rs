@@ -17,7 +17,7 @@ pub struct PrerequisiteRef {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Either `{succeededWithinDuration}`, or the name of the other Stack object if `type` is Stack.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::any")]
     pub requirement: Option<Value>,
     /// Stack, the only kind of prerequisite there is.

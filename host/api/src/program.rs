@@ -61,7 +61,7 @@ pub struct ProgramBody {
 pub struct Configuration {
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub type_: Option<ConfigurationType>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::any")]
     pub default: Option<Value>,
 }
@@ -113,12 +113,12 @@ pub struct ResourceOptions {
     pub ignore_changes: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub import: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::any")]
     pub parent: Option<Value>,
     #[serde(default, skip_serializing_if = "crate::schema::is_false")]
     pub protect: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::any")]
     pub provider: Option<Value>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

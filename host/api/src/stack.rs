@@ -104,7 +104,7 @@ pub struct StackSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program_ref: Option<ProgramReference>,
     /// Source: of a plugin, by its type.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::typed_free_object")]
     pub source: Option<PluginSource>,
     /// With `onlyWhenChanged`: the directories that matter beside `repoDir`.

@@ -25,7 +25,7 @@ pub struct StackStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
     /// Outputs of the stack; a secret one reads `"[secret]"`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::any_map")]
     pub outputs: Option<BTreeMap<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -204,7 +204,7 @@ pub struct WorkspaceConfigItem {
     /// `key` is a property path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::any")]
     pub value: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]

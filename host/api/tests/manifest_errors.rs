@@ -154,6 +154,16 @@ fn what_is_no_yaml_says_where() {
     assert_eq!(bad.len(), 1);
     assert!(bad[0].starts_with("a.yaml:"), "{bad:?}");
     assert!(bad[0].contains("not valid YAML"), "{bad:?}");
+    assert_eq!(
+        errors(&format!("{HEAD}spec:\n  stack: {{{{ .Values.stack }}}}\n")),
+        vec![
+            "a.yaml:5:11: not valid YAML: a name must be a text; write a value that begins with { in quotes"
+        ]
+    );
+    assert_eq!(
+        errors(&format!("{HEAD}spec:\n  stack: a\n   foo: b\n")),
+        vec!["a.yaml:6:7: not valid YAML: mapping values are not allowed in this context"]
+    );
     let twice = errors(&format!("{HEAD}spec:\n  stack: dev\n  stack: prod\n"));
     assert_eq!(twice.len(), 1);
     assert!(

@@ -82,6 +82,22 @@ fn files_of(path: &FsPath) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// What the parser says, without the place, which stands in front already.
+fn syntax_message(error: &serde_saphyr::Error) -> String {
+    let text = error.render_with_formatter(&UserMessageFormatter);
+    let text = match (text.rsplit_once(" at line "), error.location()) {
+        (Some((message, _)), Some(_)) => message,
+        _ => text.as_str(),
+    };
+    match text {
+        // What a template that was not rendered looks like.
+        "expected string scalar" => {
+            "a name must be a text; write a value that begins with { in quotes".to_owned()
+        }
+        text => text.to_owned(),
+    }
+}
+
 impl Manifests {
     /// Adds the objects of a file.
     pub fn add_file(&mut self, path: &FsPath) {
@@ -111,7 +127,7 @@ impl Manifests {
             }
             Err(error) => {
                 let position = error.location().map_or(Position::START, Position::from);
-                let message = error.render_with_formatter(&UserMessageFormatter);
+                let message = syntax_message(&error);
                 self.errors.push(ManifestError {
                     place: Place {
                         file: file.to_owned(),
