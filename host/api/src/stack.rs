@@ -287,3 +287,40 @@ impl StackSpec {
         sources
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_source_is_known_by_the_field_that_names_it() {
+        for (fields, expected) in [
+            (json!({}), vec![]),
+            (
+                json!({"projectRepo": "https://git.example/x", "branch": "main"}),
+                vec![SourceKind::Git],
+            ),
+            // Half a Git source is one that will be refused, not none.
+            (json!({"repoDir": "infra"}), vec![SourceKind::Git]),
+            (
+                json!({"programRef": {"name": "p"}}),
+                vec![SourceKind::Program],
+            ),
+            (
+                json!({"source": {"type": "s3", "bucket": "b"}, "repoDir": "infra"}),
+                vec![SourceKind::Plugin("s3")],
+            ),
+            (
+                json!({"commit": "1a", "fluxSource": {"sourceRef": {"apiVersion": "v", "kind": "k", "name": "n"}}}),
+                vec![SourceKind::Git, SourceKind::Flux],
+            ),
+        ] {
+            let mut spec = fields.clone();
+            spec["stack"] = json!("dev");
+            let spec: StackSpec = serde_json::from_value(spec).unwrap();
+            assert_eq!(spec.sources(), expected, "{fields}");
+        }
+    }
+}
