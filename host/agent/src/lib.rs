@@ -1,1 +1,37 @@
 //! Runs Pulumi operations beside the CLI, with a journal, and serves them.
+//!
+//! Whoever wants runs uses [`AgentClient`] and [`socket::serve`] or the binary `windlass-agent`; the words are those of
+//! `windlass_api::run`. Inside, start in `agent` (which runs there are), then `run` (one run, step by step).
+
+mod agent;
+mod cli;
+mod client;
+mod config;
+mod crypter;
+mod environment;
+mod events;
+mod exec;
+mod file_backend;
+mod journal;
+mod procs;
+mod project;
+mod redact;
+mod run;
+mod server;
+mod slot;
+pub mod socket;
+mod supervise;
+mod tree;
+
+pub use agent::{Agent, AgentError, Options};
+pub use cli::OLDEST as OLDEST_PULUMI;
+pub use client::{AgentClient, AgentInfo, ClientError, LogLine, RunEvent, RunEvents, RunSummary, Started, TreePut};
+pub use environment::{Env, read_env_file};
+pub use exec::{ExecError, exec};
+pub use supervise::supervise;
+
+/// Generated messages; only `client` and `server` look at them.
+mod proto {
+    #![allow(clippy::unwrap_used)]
+    tonic::include_proto!("windlass.agent.v1");
+}
