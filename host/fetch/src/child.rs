@@ -101,16 +101,9 @@ async fn attempt(
     };
     let deadline = Instant::now() + request.limits.wall;
     let work = async { tokio::join!(talk, complain) };
-    tokio::pin!(work);
-    let mut done = None;
-    let verdict = loop {
-        tokio::select! {
-            out = &mut work, if done.is_none() => {
-                done = Some(out);
-                break None;
-            }
-            verdict = watch(&child, request, deadline, peak_rss) => break Some(verdict),
-        }
+    let (done, verdict) = tokio::select! {
+        out = work => (Some(out), None),
+        verdict = watch(&child, request, deadline, peak_rss) => (None, Some(verdict)),
     };
     if verdict.is_some() {
         end(&mut child, group);

@@ -1,8 +1,8 @@
 //! The way in: refs, trees and archives, each fetched once.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -28,8 +28,8 @@ struct Counters {
     fetches: AtomicU64,
     hits: AtomicU64,
     peak_child_rss: AtomicU64,
-    /// Whether a gap in the sandbox was reported.
-    warned: AtomicBool,
+    /// What the kernel does not enforce of the sandbox.
+    sandbox_gap: OnceLock<String>,
 }
 
 struct Inner {
@@ -270,7 +270,7 @@ impl Fetcher {
             .peak_child_rss
             .fetch_max(outcome.peak_rss, Ordering::Relaxed);
         if let Some(gap) = outcome.sandbox_gap
-            && !self.inner.counters.warned.swap(true, Ordering::Relaxed)
+            && self.inner.counters.sandbox_gap.set(gap.clone()).is_ok()
         {
             tracing::warn!("{gap}");
         }
@@ -362,6 +362,12 @@ impl Fetcher {
         }
     }
 
+    /// What the kernel does not enforce of the child's sandbox, if anything; known
+    /// after the first request to a server.
+    pub fn sandbox_gap(&self) -> Option<&str> {
+        self.inner.counters.sandbox_gap.get().map(String::as_str)
+    }
+
     /// What was done so far.
     pub fn stats(&self) -> FetchStats {
         let Counters {
@@ -369,7 +375,7 @@ impl Fetcher {
             fetches,
             hits,
             peak_child_rss,
-            warned: _,
+            sandbox_gap: _,
         } = &self.inner.counters;
         FetchStats {
             refs_requests: refs_requests.load(Ordering::Relaxed),

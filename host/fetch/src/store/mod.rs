@@ -18,6 +18,7 @@ mod write;
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -59,6 +60,15 @@ impl PartialEq for TreeInfo {
 #[derive(Debug, Clone)]
 pub struct Lease {
     _locked: Arc<File>,
+}
+
+impl Lease {
+    /// From a tree's lock file, locked shared.
+    fn of(locked: File) -> Self {
+        Lease {
+            _locked: Arc::new(locked),
+        }
+    }
 }
 
 /// A directory of trees.
@@ -188,14 +198,16 @@ fn take_lease(dir: &Path) -> Result<Option<Lease>, FetchError> {
             Err(err) => return Err(err),
         };
         file.lock_shared()?;
-        // A collector may have removed the tree between opening and locking.
-        if !path.exists() {
-            return Ok(None);
+        // A collector may have removed the tree between opening and locking, and
+        // somebody else stored it anew.
+        match fs::metadata(&path) {
+            Ok(now) if now.ino() == file.metadata()?.ino() => {}
+            Ok(_) => return Ok(None),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(err) => return Err(err),
         }
         file.set_modified(SystemTime::now())?;
-        Ok(Some(Lease {
-            _locked: Arc::new(file),
-        }))
+        Ok(Some(Lease::of(file)))
     };
     lock().map_err(|err| FetchError::store("cannot lock a tree", &err))
 }

@@ -3,12 +3,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
-use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{Store, TreeInfo, take_lease};
+use super::{Lease, Store, TreeInfo};
 use crate::config::Limits;
 use crate::error::FetchError;
 use crate::tree::{self, Entry, Kind, check, links};
@@ -26,7 +25,7 @@ pub(crate) struct TreeWriter<'a> {
     limits: Limits,
     dir: tempfile::TempDir,
     /// Tells other processes' collectors that this is being written.
-    _lock: File,
+    lock: File,
     content: BufWriter<File>,
     hash: Sha256,
     entries: Vec<Entry>,
@@ -51,7 +50,7 @@ impl<'a> TreeWriter<'a> {
             store,
             limits: limits.clone(),
             dir,
-            _lock: lock,
+            lock,
             content,
             hash: Sha256::new(),
             entries: Vec::new(),
@@ -141,21 +140,36 @@ impl<'a> TreeWriter<'a> {
             bytes: self.tally.bytes,
             files: self.tally.files,
         };
-        self.persist(&target, head)
-            .map_err(|err| FetchError::store("cannot store a tree", &err))?;
-        let gone = || FetchError::TreeNotStored {
-            digest: digest.clone(),
-        };
-        let lease = take_lease(&target)?.ok_or_else(gone)?;
+        let failed = |err: io::Error| FetchError::store("cannot store a tree", &err);
+        self.complete(head).map_err(failed)?;
+        loop {
+            match fs::rename(self.dir.path(), &target) {
+                Ok(()) => break,
+                // Somebody else stored the same tree; if it was collected since, ours can go in.
+                Err(_) if target.join("entries").exists() => {
+                    if let Some(info) = self.store.get(&digest)? {
+                        return Ok(info);
+                    }
+                }
+                Err(err) => return Err(failed(err)),
+            }
+        }
+        File::open(self.store.trees())
+            .and_then(|trees| trees.sync_all())
+            .map_err(failed)?;
+        // The lock moved along with the tree, so there was no moment without it.
+        let TreeWriter { dir, lock, .. } = self;
+        let _moved = dir.keep();
         Ok(TreeInfo {
             digest,
             bytes: head.bytes,
             files: head.files,
-            lease,
+            lease: Lease::of(lock),
         })
     }
 
-    fn persist(&mut self, target: &PathBuf, head: Head) -> io::Result<()> {
+    /// Brings everything to disk.
+    fn complete(&mut self, head: Head) -> io::Result<()> {
         self.content.flush()?;
         self.content.get_ref().sync_data()?;
         let mut entries = BufWriter::new(File::create(self.dir.path().join("entries"))?);
@@ -168,14 +182,7 @@ impl<'a> TreeWriter<'a> {
         entries.flush()?;
         entries.get_ref().sync_data()?;
         fs::create_dir(self.dir.path().join("subtrees"))?;
-        File::open(self.dir.path())?.sync_all()?;
-        match fs::rename(self.dir.path(), target) {
-            Ok(()) => {}
-            // Somebody else stored the same tree meanwhile.
-            Err(_) if target.join("entries").exists() => return Ok(()),
-            Err(err) => return Err(err),
-        }
-        File::open(self.store.trees())?.sync_all()
+        File::open(self.dir.path())?.sync_all()
     }
 }
 

@@ -203,6 +203,8 @@ fn unpack(request: &WorkerRequest, compressed: impl Read) -> Result<(), FetchErr
         };
         export.entry(path, kind, size)?;
     }
+    // A tar may end before its file does; the rest must be sound all the same.
+    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(|err| invalid(limits, &err))?;
     export.finish()
 }
 
@@ -219,6 +221,9 @@ fn invalid(limits: &Limits, err: &io::Error) -> FetchError {
     match err.kind() {
         io::ErrorKind::QuotaExceeded => FetchError::TooManyBytes {
             limit: limits.bytes,
+        },
+        io::ErrorKind::OutOfMemory => FetchError::MemoryExceeded {
+            limit: limits.memory,
         },
         _ => FetchError::ArchiveInvalid {
             detail: http::chain(err),

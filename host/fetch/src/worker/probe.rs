@@ -53,8 +53,10 @@ pub(super) fn run(probe: &Probe) -> BTreeMap<String, String> {
             format!("ok {}", filled.iter().map(|b| u64::from(*b)).sum::<u64>()),
         );
     }
-    while probe.hang {
-        std::thread::park();
+    if probe.hang {
+        loop {
+            std::thread::park();
+        }
     }
     out
 }

@@ -90,5 +90,6 @@ pub async fn refused(fetcher: &Fetcher, request: TreeRequest, reason: &str) {
         .expect_err("hostile input was accepted");
     assert_eq!(err.reason(), reason, "{err}");
     let peak = fetcher.stats().peak_child_rss;
+    println!("{reason}: child's peak {} MiB", peak >> 20);
     assert!(peak > 0 && peak < limits.memory, "{peak} bytes of memory");
 }
