@@ -1,1 +1,35 @@
 //! Loads WebAssembly components, checks them against policy, evaluates them.
+//!
+//! Start with [`PluginHost`]. A call goes through `host` (which plugin), `evaluate` (rounds), `guest` (one round in an
+//! instance), `answer` (a question within the grants) and [`Outside`] (the world). A file goes through `registry` and
+//! `load`.
+
+mod answer;
+mod breaker;
+mod cache;
+mod call;
+mod egress;
+mod engine;
+mod error;
+mod evaluate;
+mod grants;
+mod guest;
+mod host;
+mod limits;
+mod load;
+pub mod outside;
+mod policy;
+mod registry;
+mod threads;
+mod transcript;
+
+pub use call::{Call, Output};
+pub use egress::{Checked, EgressError, Network};
+pub use error::{LoadError, PluginError};
+pub use grants::{Builtins, Grants};
+pub use host::{Evaluated, HostError, HostOptions, PluginHost, Resolved, Work};
+pub use limits::Limits;
+pub use outside::{Credential, Outside, Scope, SecretValue};
+pub use policy::{PluginPolicy, Policy, PolicyError};
+pub use registry::PluginStatus;
+pub use transcript::{Failed, Transcript};

@@ -32,15 +32,15 @@ impl Plugin for Diy {
 }
 
 impl Backend for Diy {
-    fn open(_: &dyn Host, request: &BackendRequest) -> Result<Session, PluginError> {
+    fn open(_: &(impl Host + ?Sized), request: &BackendRequest) -> Result<Session, PluginError> {
         open(request)
     }
 
-    fn classify(_: &dyn Host, outcome: &Outcome) -> Failure {
+    fn classify(_: &(impl Host + ?Sized), outcome: &Outcome) -> Failure {
         classify(outcome)
     }
 
-    fn stale_lock(_: &dyn Host, locks: &[ReportedLock], holders: &[LockHolder]) -> LockVerdict {
+    fn stale_lock(_: &(impl Host + ?Sized), locks: &[ReportedLock], holders: &[LockHolder]) -> LockVerdict {
         stale_lock(locks, holders)
     }
 }

@@ -30,7 +30,7 @@ impl Plugin for ArgoCd {
 }
 
 impl HealthCheck for ArgoCd {
-    fn assess(_: &dyn Host, object: &str, _context: &str) -> Health {
+    fn assess(_: &(impl Host + ?Sized), object: &str, _context: &str) -> Health {
         assess(object)
     }
 }

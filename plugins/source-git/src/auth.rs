@@ -42,7 +42,7 @@ pub fn check(spec: &Spec) -> Result<(), FieldError> {
 ///
 /// # Errors
 /// The host's, when a Secret or a key of it is missing.
-pub fn credential(host: &dyn Host, spec: &Spec) -> Result<Option<Credential>, PluginError> {
+pub fn credential(host: &(impl Host + ?Sized), spec: &Spec) -> Result<Option<Credential>, PluginError> {
     if !spec.git_auth_secret.is_empty() {
         return from_secret(host);
     }
@@ -57,7 +57,7 @@ pub fn credential(host: &dyn Host, spec: &Spec) -> Result<Option<Credential>, Pl
 }
 
 /// By the keys that the Secret has, in PKO's order; none of them means anonymous.
-fn from_secret(host: &dyn Host) -> Result<Option<Credential>, PluginError> {
+fn from_secret(host: &(impl Host + ?Sized)) -> Result<Option<Credential>, PluginError> {
     if key(host, "sshPrivateKey")?.is_some() {
         return Err(PluginError::invalid(
             "SpecInvalid",
@@ -76,7 +76,7 @@ fn from_secret(host: &dyn Host) -> Result<Option<Credential>, PluginError> {
     }
 }
 
-fn key(host: &dyn Host, key: &str) -> Result<Option<Secret>, PluginError> {
+fn key(host: &(impl Host + ?Sized), key: &str) -> Result<Option<Secret>, PluginError> {
     match host.secret_key_at("/spec/gitAuthSecret", key) {
         Ok(secret) => Ok(Some(secret)),
         // The Secret is there and has no such key. A missing Secret has another reason and ends the call.

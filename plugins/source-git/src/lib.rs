@@ -36,18 +36,18 @@ impl Plugin for Git {
 }
 
 impl SourceProvider for Git {
-    fn validate(_: &dyn Host, spec: &Value) -> Vec<FieldError> {
+    fn validate(_: &(impl Host + ?Sized), spec: &Value) -> Vec<FieldError> {
         match Spec::parse(spec) {
             Ok(spec) => spec.check().err().into_iter().chain(auth::check(&spec).err()).collect(),
             Err(error) => vec![error],
         }
     }
 
-    fn watches(_: &dyn Host, spec: &Value) -> Vec<ObjectRef> {
+    fn watches(_: &(impl Host + ?Sized), spec: &Value) -> Vec<ObjectRef> {
         Spec::parse(spec).map(|spec| auth::secrets(&spec)).unwrap_or_default()
     }
 
-    fn resolve(host: &dyn Host, request: &SourceRequest) -> Result<Resolution, PluginError> {
+    fn resolve(host: &(impl Host + ?Sized), request: &SourceRequest) -> Result<Resolution, PluginError> {
         resolve(host, request)
     }
 }
@@ -57,7 +57,7 @@ impl SourceProvider for Git {
 /// # Errors
 /// `invalid` `SpecInvalid` for a spec that cannot be meant, `unavailable` `SourceUnavailable` for a reference that the
 /// repository does not have, and whatever the host's answers are.
-pub fn resolve(host: &dyn Host, request: &SourceRequest) -> Result<Resolution, PluginError> {
+pub fn resolve(host: &(impl Host + ?Sized), request: &SourceRequest) -> Result<Resolution, PluginError> {
     let spec = Spec::parse(&request.spec).map_err(spec_invalid)?;
     let checked = spec.check().map_err(spec_invalid)?;
     auth::check(&spec).map_err(spec_invalid)?;
@@ -78,7 +78,7 @@ pub fn resolve(host: &dyn Host, request: &SourceRequest) -> Result<Resolution, P
 }
 
 fn look_up(
-    host: &dyn Host,
+    host: &(impl Host + ?Sized),
     url: &str,
     name: &str,
     auth: Option<&windlass_sdk::Credential>,

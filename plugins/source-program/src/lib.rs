@@ -32,18 +32,18 @@ impl Plugin for Program {
 }
 
 impl SourceProvider for Program {
-    fn validate(_: &dyn Host, spec: &Value) -> Vec<FieldError> {
+    fn validate(_: &(impl Host + ?Sized), spec: &Value) -> Vec<FieldError> {
         match program_name(spec) {
             Some(_) => Vec::new(),
             None => vec![FieldError { field: "programRef.name".into(), message: "missing \"programRef.name\"".into() }],
         }
     }
 
-    fn watches(_: &dyn Host, spec: &Value) -> Vec<ObjectRef> {
+    fn watches(_: &(impl Host + ?Sized), spec: &Value) -> Vec<ObjectRef> {
         program_name(spec).map(program_ref).into_iter().collect()
     }
 
-    fn resolve(host: &dyn Host, request: &SourceRequest) -> Result<Resolution, PluginError> {
+    fn resolve(host: &(impl Host + ?Sized), request: &SourceRequest) -> Result<Resolution, PluginError> {
         resolve(host, request)
     }
 }
@@ -53,7 +53,7 @@ impl SourceProvider for Program {
 /// # Errors
 /// `invalid` `SpecInvalid` without a name or for a Program without a body, `unavailable` `SourceUnavailable` while
 /// there is no such Program.
-pub fn resolve(host: &dyn Host, request: &SourceRequest) -> Result<Resolution, PluginError> {
+pub fn resolve(host: &(impl Host + ?Sized), request: &SourceRequest) -> Result<Resolution, PluginError> {
     let name = program_name(&request.spec)
         .ok_or_else(|| PluginError::invalid("SpecInvalid", "missing \"programRef.name\""))?;
     let object = host.kube_get(&program_ref(name))?.ok_or_else(|| {

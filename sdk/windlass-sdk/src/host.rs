@@ -11,6 +11,9 @@ use crate::types::{
 };
 
 /// Every plugin says who it is and what it wants.
+///
+/// Functions below take their host as a generic parameter and not as a trait object: a table of all its functions would
+/// make a component import all of them, and an import is a permission asked for.
 pub trait Plugin {
     fn describe() -> Descriptor;
 }
@@ -18,32 +21,32 @@ pub trait Plugin {
 /// Says where a program comes from.
 pub trait SourceProvider: Plugin {
     /// Checks a spec without asking anything.
-    fn validate(host: &dyn Host, spec: &Value) -> Vec<FieldError>;
+    fn validate(host: &(impl Host + ?Sized), spec: &Value) -> Vec<FieldError>;
 
     /// Objects whose change resolves again.
-    fn watches(_host: &dyn Host, _spec: &Value) -> Vec<ObjectRef> {
+    fn watches(_host: &(impl Host + ?Sized), _spec: &Value) -> Vec<ObjectRef> {
         Vec::new()
     }
 
     /// # Errors
     /// Whatever keeps the source from being named now, by class.
-    fn resolve(host: &dyn Host, request: &SourceRequest) -> Result<Resolution, PluginError>;
+    fn resolve(host: &(impl Host + ?Sized), request: &SourceRequest) -> Result<Resolution, PluginError>;
 }
 
 /// Knows one kind of state backend.
 pub trait Backend: Plugin {
     /// # Errors
     /// `invalid` for a URL or stack name that this backend cannot have.
-    fn open(host: &dyn Host, request: &BackendRequest) -> Result<Session, PluginError>;
+    fn open(host: &(impl Host + ?Sized), request: &BackendRequest) -> Result<Session, PluginError>;
 
-    fn classify(host: &dyn Host, outcome: &Outcome) -> Failure;
+    fn classify(host: &(impl Host + ?Sized), outcome: &Outcome) -> Failure;
 
-    fn stale_lock(host: &dyn Host, locks: &[ReportedLock], holders: &[LockHolder]) -> LockVerdict;
+    fn stale_lock(host: &(impl Host + ?Sized), locks: &[ReportedLock], holders: &[LockHolder]) -> LockVerdict;
 }
 
 /// Says whether an object is healthy. The texts are JSON, so that a rule can borrow the few fields it looks at.
 pub trait HealthCheck: Plugin {
-    fn assess(host: &dyn Host, object: &str, context: &str) -> Health;
+    fn assess(host: &(impl Host + ?Sized), object: &str, context: &str) -> Health;
 }
 
 /// How important a log line is.

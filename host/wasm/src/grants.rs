@@ -1,0 +1,139 @@
+//! What a plugin has: what it wants and what is allowed.
+
+use std::collections::BTreeMap;
+
+use windlass_sdk::{ObjectRef, Wants};
+
+use crate::policy::PluginPolicy;
+
+/// Effective grants of one plugin.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grants {
+    pub interfaces: Vec<String>,
+    pub kinds: Vec<String>,
+    pub hosts: Vec<String>,
+    pub any_host: bool,
+    pub file_urls: bool,
+}
+
+/// The plugins that this build came with: name -> `sha256:<hex>`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Builtins(pub BTreeMap<String, String>);
+
+impl Builtins {
+    /// What a built-in of this name and digest needs; none for anything else.
+    pub fn grants(&self, name: &str, digest: &str) -> Option<Grants> {
+        if self.0.get(name).map(String::as_str) != Some(digest) {
+            return None;
+        }
+        let interfaces = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Some(match name {
+            "source-git" => Grants {
+                interfaces: interfaces(&["git", "secrets"]),
+                any_host: true,
+                file_urls: true,
+                ..Grants::default()
+            },
+            "source-program" => Grants {
+                interfaces: interfaces(&["kube"]),
+                kinds: vec!["pulumi.com/Program".into()],
+                ..Grants::default()
+            },
+            _ => Grants::default(),
+        })
+    }
+}
+
+impl Grants {
+    /// What a policy allows.
+    pub fn allowed(policy: &PluginPolicy) -> Self {
+        let PluginPolicy { interfaces, kinds, hosts, any_host, file_urls, digest: _, limits: _, config: _ } = policy;
+        Grants {
+            interfaces: interfaces.clone(),
+            kinds: kinds.clone(),
+            hosts: hosts.clone(),
+            any_host: *any_host,
+            file_urls: *file_urls,
+        }
+    }
+
+    /// The part that reaches the network or secrets, if there is one.
+    pub fn dangerous(&self) -> Option<String> {
+        let reach = ["http", "git", "secrets"];
+        self.interfaces
+            .iter()
+            .find(|interface| reach.contains(&interface.as_str()))
+            .cloned()
+            .or_else(|| self.hosts.first().map(|host| format!("host {host}")))
+            .or_else(|| self.any_host.then(|| "anyHost".to_owned()))
+            .or_else(|| self.file_urls.then(|| "fileUrls".to_owned()))
+    }
+
+    /// What is wanted, if all of it is allowed.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn effective(&self, wants: &Wants, imports: &[String]) -> Result<Grants, Vec<String>> {
+        let Wants { interfaces, kinds, hosts, any_host, file_urls } = wants;
+        let mut missing = Vec::new();
+        for interface in interfaces.iter().chain(imports) {
+            if !self.interfaces.contains(interface) {
+                missing.push(format!("interface {interface}"));
+            }
+        }
+        for kind in kinds {
+            if !self.kinds.contains(kind) || is_secret(kind) {
+                missing.push(format!("kind {kind}"));
+            }
+        }
+        for host in hosts {
+            if !self.any_host && !self.hosts.contains(host) {
+                missing.push(format!("host {host}"));
+            }
+        }
+        if *any_host && !self.any_host {
+            missing.push("anyHost".into());
+        }
+        missing.sort();
+        missing.dedup();
+        if !missing.is_empty() {
+            return Err(missing);
+        }
+        Ok(Grants {
+            interfaces: interfaces.clone(),
+            kinds: kinds.clone(),
+            hosts: hosts.clone(),
+            any_host: *any_host,
+            // Not a shortfall: the same plugin serves a cluster without them and one machine with them.
+            file_urls: *file_urls && self.file_urls,
+        })
+    }
+
+    /// Whether an object of this kind may be read.
+    pub fn may_read(&self, object: &ObjectRef) -> bool {
+        let kind = object.group_kind();
+        !is_secret(&kind) && self.kinds.contains(&kind)
+    }
+
+    /// Whether a host and port may be named.
+    pub fn may_reach(&self, host: &str, port: u16) -> bool {
+        self.any_host || self.hosts.iter().any(|pattern| matches(pattern, host, port))
+    }
+}
+
+fn is_secret(kind: &str) -> bool {
+    kind == "/Secret"
+}
+
+fn matches(pattern: &str, host: &str, port: u16) -> bool {
+    let (name, wanted) = match pattern.rsplit_once(':') {
+        Some((name, digits)) if digits.parse::<u16>().is_ok() => (name, digits.parse::<u16>().ok()),
+        _ => (pattern, None),
+    };
+    let named = match name.strip_prefix("*.") {
+        Some(parent) => host.strip_suffix(parent).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
+        None => host == name,
+    };
+    // Without a port a pattern means https's.
+    named && wanted.map_or(port == 443, |wanted| wanted == port)
+}

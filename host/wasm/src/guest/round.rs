@@ -1,0 +1,158 @@
+//! The state behind one instance: answers so far, limits, what it logged.
+
+use std::sync::Arc;
+
+use wasmtime::ResourceLimiter;
+use wasmtime::component::ResourceTable;
+use windlass_sdk::{Answer, Asked, Fault, Level, LogLine, Question};
+
+use crate::error::PluginError;
+use crate::limits::Limits;
+
+/// Handles that a guest can hold.
+const HANDLES: usize = 1024;
+
+/// One round. Dropped with its instance.
+pub struct Round {
+    pub table: ResourceTable,
+    asked: Arc<Vec<Asked>>,
+    used: Vec<bool>,
+    /// The question that ended the round.
+    pub question: Option<Question>,
+    pub config: Arc<str>,
+    pub now_ms: u64,
+    pub random: u64,
+    /// Values that the guest sealed, by index.
+    pub sealed: Vec<Vec<u8>>,
+    /// What the guest put into the cache: key, JSON, time to live.
+    pub puts: Vec<(String, String, u64)>,
+    pub logs: Vec<LogLine>,
+    log_count: usize,
+    pub output: Vec<u8>,
+    output_count: usize,
+    memory: usize,
+    tables: usize,
+    pub limits: Arc<Limits>,
+    /// The limit that ended the round.
+    pub tripped: Option<PluginError>,
+}
+
+impl Round {
+    pub fn new(asked: Arc<Vec<Asked>>, config: Arc<str>, now_ms: u64, limits: Arc<Limits>) -> Self {
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(HANDLES);
+        let used = vec![false; asked.len()];
+        Round {
+            table,
+            asked,
+            used,
+            question: None,
+            config,
+            now_ms,
+            random: now_ms,
+            sealed: Vec::new(),
+            puts: Vec::new(),
+            logs: Vec::new(),
+            log_count: 0,
+            output: Vec::new(),
+            output_count: 0,
+            memory: 0,
+            tables: 0,
+            limits,
+            tripped: None,
+        }
+    }
+
+    /// The answer to this occurrence of the question; without one the round ends here.
+    pub fn answer(&mut self, question: Question) -> wasmtime::Result<Result<Answer, Fault>> {
+        for (asked, used) in self.asked.iter().zip(self.used.iter_mut()) {
+            if !*used && asked.question == question {
+                *used = true;
+                return Ok(asked.answer.clone());
+            }
+        }
+        self.question = Some(question);
+        Err(wasmtime::Error::msg("a question without an answer ends the round"))
+    }
+
+    /// Keeps a line, or counts it.
+    pub fn log(&mut self, level: Level, mut message: String) -> wasmtime::Result<()> {
+        self.log_count += 1;
+        if self.log_count > self.limits.log_lines.saturating_mul(10) {
+            return self.trip(PluginError::LogFlood { limit_lines: self.limits.log_lines });
+        }
+        if self.logs.len() < self.limits.log_lines {
+            truncate(&mut message, self.limits.log_line_bytes);
+            self.logs.push(LogLine { level, message });
+        }
+        Ok(())
+    }
+
+    /// Keeps the last bytes of standard output and error.
+    pub fn write(&mut self, bytes: &[u8]) -> wasmtime::Result<()> {
+        self.output_count = self.output_count.saturating_add(bytes.len());
+        if self.output_count > self.limits.output_bytes.saturating_mul(64) {
+            return self.trip(PluginError::LogFlood { limit_lines: self.limits.log_lines });
+        }
+        let room = self.limits.output_bytes.saturating_sub(self.output.len());
+        // The beginning is kept: a panic message is the last thing, but short where it matters.
+        self.output.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        Ok(())
+    }
+
+    /// Ends the round with an error of its own.
+    pub fn trip<T>(&mut self, error: PluginError) -> wasmtime::Result<T> {
+        let text = error.to_string();
+        self.tripped = Some(error);
+        Err(wasmtime::Error::msg(text))
+    }
+
+    /// Deterministic: the same request sees the same numbers.
+    pub fn next_random(&mut self) -> u64 {
+        // splitmix64
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+fn truncate(text: &mut String, longest: usize) {
+    if text.len() > longest {
+        let mut end = longest;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+    }
+}
+
+// wasmtime's own limits are per memory; a component has several.
+impl ResourceLimiter for Round {
+    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        let total = self.memory.saturating_add(desired.saturating_sub(current));
+        if total > self.limits.memory_bytes {
+            return self.trip(PluginError::MemoryExceeded { limit_bytes: self.limits.memory_bytes });
+        }
+        self.memory = total;
+        Ok(true)
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        let total = self.tables.saturating_add(desired.saturating_sub(current));
+        if total > self.limits.table_elements {
+            return self.trip(PluginError::MemoryExceeded { limit_bytes: self.limits.memory_bytes });
+        }
+        self.tables = total;
+        Ok(true)
+    }
+
+    fn memories(&self) -> usize {
+        4
+    }
+
+    fn instances(&self) -> usize {
+        32
+    }
+}

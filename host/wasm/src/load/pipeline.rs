@@ -1,0 +1,166 @@
+//! The steps of a load, in order: size, validity, digest, grants, code, trial, descriptor.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use wasmtime::Engine;
+use wasmtime::component::Linker;
+use windlass_sdk::Descriptor;
+
+use super::{CodeCache, Exports, inspect};
+use crate::breaker::Breaker;
+use crate::call::{Call, Output};
+use crate::error::{LoadError, PluginError};
+use crate::grants::{Builtins, Grants};
+use crate::guest::plugin::{Compiled, RoundEnd};
+use crate::guest::round::Round;
+use crate::limits::Limits;
+use crate::policy::{PluginPolicy, Policy};
+
+/// A plugin that can be served.
+pub struct Plugin {
+    pub name: String,
+    /// `sha256:<hex>` of the file.
+    pub digest: String,
+    pub builtin: bool,
+    pub descriptor: Descriptor,
+    pub grants: Grants,
+    pub limits: Arc<Limits>,
+    /// JSON of the administrator's configuration.
+    pub config: Arc<str>,
+    /// Whether the machine code came from the cache.
+    pub cached: bool,
+    pub compiled: Compiled,
+    pub breaker: Breaker,
+}
+
+/// Everything that loading needs.
+pub struct Loader {
+    pub engine: Engine,
+    pub linker: Linker<Round>,
+    pub cache: CodeCache,
+    pub builtins: Builtins,
+    pub policy: Policy,
+    /// Whether `file:` URLs can be granted at all.
+    pub file_urls: bool,
+}
+
+impl Loader {
+    /// Loads one file. Blocks for as long as a compilation takes.
+    ///
+    /// # Errors
+    /// The first step that refuses.
+    pub fn load(&self, path: &Path) -> Result<Plugin, LoadError> {
+        let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
+        let none = PluginPolicy::default();
+        let policy = self.policy.plugins.get(&name).unwrap_or(&none);
+        let limits = Arc::new(policy.limits.clone().unwrap_or_default().capped());
+        let bytes = read(path, limits.file_bytes)?;
+        let inspected = inspect(&bytes)?;
+        let digest = format!("sha256:{}", hex::encode(Sha256::digest(&bytes)));
+        let (allowed, builtin) = self.allowed(&name, &digest, policy)?;
+        if !inspected.foreign.is_empty() {
+            return Err(LoadError::ImportsDenied { imports: inspected.foreign });
+        }
+        let denied: Vec<String> = inspected
+            .interfaces
+            .iter()
+            .filter(|interface| !allowed.interfaces.contains(interface))
+            .map(|interface| format!("windlass:plugin/{interface}"))
+            .collect();
+        if !denied.is_empty() {
+            return Err(LoadError::ImportsDenied { imports: denied });
+        }
+        let (component, cached) = self
+            .cache
+            .component(&self.engine, &digest, &bytes)
+            .map_err(|error| LoadError::Compile(format!("{error:#}")))?;
+        let compiled = Compiled::new(&self.linker, &component, inspected.exports)?;
+        let config: Arc<str> = policy.config.as_ref().map_or_else(|| "{}".into(), |config| config.to_string().into());
+        let descriptor = describe(&compiled, &limits, &config)?;
+        check(&name, &descriptor, inspected.exports)?;
+        let grants = allowed
+            .effective(&descriptor.wants, &inspected.interfaces)
+            .map_err(|missing| LoadError::GrantsMissing { missing })?;
+        Ok(Plugin {
+            name,
+            digest,
+            builtin,
+            descriptor,
+            grants,
+            limits,
+            config,
+            cached,
+            compiled,
+            breaker: Breaker::default(),
+        })
+    }
+
+    fn allowed(&self, name: &str, digest: &str, policy: &PluginPolicy) -> Result<(Grants, bool), LoadError> {
+        if let Some(mut grants) = self.builtins.grants(name, digest) {
+            grants.file_urls &= self.file_urls;
+            return Ok((grants, true));
+        }
+        if self.builtins.0.contains_key(name) {
+            return Err(LoadError::BuiltinName { name: name.into() });
+        }
+        let mut grants = Grants::allowed(policy);
+        match (&policy.digest, grants.dangerous()) {
+            (Some(wants), _) if wants != digest => {
+                return Err(LoadError::DigestMismatch { wants: wants.clone(), has: digest.into() });
+            }
+            (None, Some(grants)) => return Err(LoadError::DigestRequired { grants }),
+            _ => {}
+        }
+        grants.file_urls &= self.file_urls;
+        Ok((grants, false))
+    }
+}
+
+fn read(path: &Path, limit: u64) -> Result<Vec<u8>, LoadError> {
+    let unreadable = |error: std::io::Error| LoadError::Unreadable(error.to_string());
+    let bytes = std::fs::metadata(path).map_err(unreadable)?.len();
+    if bytes > limit {
+        return Err(LoadError::TooLarge { bytes, limit });
+    }
+    std::fs::read(path).map_err(unreadable)
+}
+
+/// The trial call. It also finds signatures that differ inside an exported interface, which wasmtime checks only when
+/// it makes an instance.
+fn describe(compiled: &Compiled, limits: &Arc<Limits>, config: &Arc<str>) -> Result<Descriptor, LoadError> {
+    let round = Round::new(Arc::default(), config.clone(), 0, limits.clone());
+    let error = match compiled.run(&Call::Describe, round) {
+        RoundEnd::Done(done) => match done.output {
+            Output::Descriptor(descriptor) => return Ok(*descriptor),
+            _ => PluginError::Host("describe gave something else".into()),
+        },
+        RoundEnd::Ask { .. } => return Err(LoadError::Descriptor("describe asks questions".into())),
+        RoundEnd::Failed { error, .. } => error,
+    };
+    match error {
+        PluginError::BadResult { message, .. } => Err(LoadError::Descriptor(message)),
+        error => Err(LoadError::Trial(Box::new(error))),
+    }
+}
+
+fn check(name: &str, descriptor: &Descriptor, exports: Exports) -> Result<(), LoadError> {
+    let wrong = |message: &str| Err(LoadError::Descriptor(message.to_owned()));
+    if descriptor.name != name {
+        return Err(LoadError::Descriptor(format!("the plugin calls itself {:?}, the file {name:?}", descriptor.name)));
+    }
+    if !descriptor.sources.is_empty() && !exports.source {
+        return wrong("it names sources, but exports no source-provider");
+    }
+    if !descriptor.backends.is_empty() && !exports.backend {
+        return wrong("it names backends, but exports no backend");
+    }
+    if !descriptor.health_kinds.is_empty() && !exports.health {
+        return wrong("it names health kinds, but exports no health-check");
+    }
+    if descriptor.sources.is_empty() && descriptor.backends.is_empty() && descriptor.health_kinds.is_empty() {
+        return wrong("it names no source, backend or health kind");
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! What the administrator allows, plugin by plugin. Nothing that is not allowed here is granted.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::limits::Limits;
+
+/// The policy file, YAML or JSON.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Policy {
+    /// By the plugin's name, which is its file's name without `.wasm`.
+    pub plugins: BTreeMap<String, PluginPolicy>,
+}
+
+/// What one plugin may do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct PluginPolicy {
+    /// `sha256:<hex>` of the file; required for `http`, `git` and `secrets`.
+    pub digest: Option<String>,
+    /// Host interfaces beyond `log` and `config`.
+    pub interfaces: Vec<String>,
+    /// `group/Kind` that it may read. Secrets are never among them.
+    pub kinds: Vec<String>,
+    /// Host patterns: `api.example.org`, `*.example.org`, each with an optional `:port`.
+    pub hosts: Vec<String>,
+    /// Hosts that users name in their specs.
+    pub any_host: bool,
+    /// `file:` URLs; only where the host runs on one machine.
+    pub file_urls: bool,
+    pub limits: Option<Limits>,
+    /// Handed to the plugin as it is.
+    pub config: Option<Value>,
+}
+
+/// Why a policy file is not in force.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    #[error("cannot read {path}: {source}")]
+    Unreadable { path: String, source: std::io::Error },
+    #[error("{path}: {message}")]
+    Invalid { path: String, message: String },
+}
+
+impl Policy {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or holds something else than a policy.
+    pub fn read(path: &Path) -> Result<Self, PolicyError> {
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| PolicyError::Unreadable { path: shown.clone(), source })?;
+        Self::parse(&text).map_err(|message| PolicyError::Invalid { path: shown, message })
+    }
+
+    /// # Errors
+    /// Words of the parser, or a rule that can never apply.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        // JSON is YAML.
+        let policy: Policy = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        for (name, plugin) in &policy.plugins {
+            if let Some(host) = plugin.hosts.iter().find(|host| !is_pattern(host)) {
+                return Err(format!("plugins.{name}.hosts: {host:?} is no host pattern"));
+            }
+        }
+        Ok(policy)
+    }
+}
+
+/// `*` stands only for leading labels, and never alone.
+fn is_pattern(pattern: &str) -> bool {
+    let host = pattern.strip_prefix("*.").unwrap_or(pattern);
+    !host.is_empty() && !host.contains(['*', '/', ' ', '@'])
+}
