@@ -44,6 +44,18 @@ pub struct WorkerCommand {
     pub args: Vec<String>,
 }
 
+/// What happens to submodules and Git LFS pointers, which are not resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unsupported {
+    /// A tree with one is an error that names it.
+    #[default]
+    Refuse,
+    /// As the Pulumi Kubernetes Operator has it: a submodule is missing from the
+    /// tree, a pointer stays a small text file.
+    LeaveOut,
+}
+
 /// Configuration of a [`crate::Fetcher`].
 #[derive(Debug, Clone)]
 pub struct FetchConfig {
@@ -60,6 +72,8 @@ pub struct FetchConfig {
     pub allow_loopback: bool,
     /// Certificates trusted beside the system's, as PEM.
     pub extra_ca_pem: Option<String>,
+    /// Submodules and Git LFS pointers.
+    pub unsupported: Unsupported,
     /// How many child processes may run at once.
     pub parallel: usize,
     /// How long a proof of read access holds.
@@ -76,6 +90,7 @@ impl FetchConfig {
             allow_file_urls: false,
             allow_loopback: false,
             extra_ca_pem: None,
+            unsupported: Unsupported::default(),
             parallel: 4,
             access_ttl: Duration::from_secs(600),
         }

@@ -11,7 +11,7 @@ use crate::access::{Proofs, Reader};
 use crate::address::{Address, AddressRules};
 use crate::admit;
 use crate::child;
-use crate::config::FetchConfig;
+use crate::config::{FetchConfig, Unsupported};
 use crate::credential::Credential;
 use crate::error::{ErrorClass, FetchError};
 use crate::join::Joined;
@@ -139,7 +139,7 @@ impl Fetcher {
                     .address
                     .as_str()
                     .to_owned();
-                let index = IndexKey::new("git", &url, &commit);
+                let index = IndexKey::new(self.index_kind(), &url, &commit);
                 (Operation::Tree { url, commit }, index)
             }
             Artifact::Archive { url, digest } => {
@@ -159,6 +159,14 @@ impl Fetcher {
         let key = (reader.clone(), index.as_str().to_owned());
         let work = move || async move { this.serve(reader, operation, index, credential).await };
         self.inner.trees.run(key, work).await
+    }
+
+    /// The same commit makes another tree where something is left out of it.
+    fn index_kind(&self) -> &'static str {
+        match self.inner.config.unsupported {
+            Unsupported::Refuse => "git",
+            Unsupported::LeaveOut => "git-partial",
+        }
     }
 
     async fn serve(
@@ -259,6 +267,7 @@ impl Fetcher {
             credential,
             limits: config.limits.clone(),
             extra_ca_pem: config.extra_ca_pem.clone(),
+            unsupported: config.unsupported,
             allow_file: config.allow_file_urls,
             allow_loopback: config.allow_loopback,
             scratch: scratch.path().to_owned(),

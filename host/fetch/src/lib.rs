@@ -20,7 +20,7 @@ mod tree;
 mod wire;
 pub mod worker;
 
-pub use config::{FetchConfig, Limits, WorkerCommand};
+pub use config::{FetchConfig, Limits, Unsupported, WorkerCommand};
 pub use credential::Credential;
 pub use error::{ErrorClass, FetchError};
 pub use fetcher::Fetcher;

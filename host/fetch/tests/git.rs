@@ -355,9 +355,32 @@ async fn a_file_address_is_served_only_where_allowed() {
     assert_eq!(err.reason(), "SchemeNotAllowed");
     // A name that resolves to this machine is refused where loopback is not allowed.
     let server = GitServer::start_tls().await.unwrap();
-    let (closed, _dir) = fetcher_with(|config| config.allow_loopback = false);
+    let (closed, _dir) = fetcher_with(|config| {
+        config.allow_loopback = false;
+        config.extra_ca_pem = server.ca_pem().map(ToOwned::to_owned);
+    });
     let err = fetch(&closed, &server.url("r.git"), &commit)
         .await
         .unwrap_err();
     assert_eq!(err.reason(), "AddressDenied", "{err}");
+}
+
+#[tokio::test]
+async fn what_is_not_supported_can_be_left_out() {
+    let server = GitServer::start().await.unwrap();
+    let repo = server.repo("r.git").unwrap();
+    let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
+    let blob = repo.object("blob", pointer).unwrap();
+    let sub = "1".repeat(40);
+    let entries: [(&str, &[u8], &str); 2] = [("100644", b"big", &blob), ("160000", b"sub", &sub)];
+    let commit = repo
+        .commit_tree("main", &repo.raw_tree(&entries).unwrap())
+        .unwrap();
+    let (fetcher, _dir) =
+        fetcher_with(|config| config.unsupported = windlass_fetch::Unsupported::LeaveOut);
+    let info = fetch(&fetcher, &server.url("r.git"), &commit)
+        .await
+        .unwrap();
+    let seen = unpacked(&fetcher, &info.digest, None).await;
+    assert_eq!(seen, [("big".to_owned(), 0o644, pointer.to_vec())]);
 }

@@ -105,6 +105,7 @@ fn the_child_ends_with_its_parent() {
         "credential": null,
         "limits": windlass_fetch::Limits::default(),
         "extra_ca_pem": null,
+        "unsupported": "refuse",
         "allow_file": false,
         "allow_loopback": false,
         "scratch": scratch.path(),

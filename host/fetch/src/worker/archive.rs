@@ -78,9 +78,9 @@ fn get(request: &WorkerRequest, url: &str) -> Result<Body, FetchError> {
         let file = File::open(address.local_path()?).map_err(|_| not_found(address.host()))?;
         return Ok(Box::new(file));
     }
-    let client = http::ClientSettings::new(request)?.client()?;
     for _ in 0..redirect::MAX_HOPS {
         let host = address.host();
+        let client = http::ClientSettings::new(request, &address)?.client()?;
         let mut get = client.get(address.as_str());
         if let Some(credential) = &request.credential {
             let (name, value) = credential.header()?;

@@ -7,7 +7,7 @@ use cap_std::fs::{Dir, File};
 use gix::ObjectId;
 use gix::objs::tree::EntryKind;
 
-use crate::config::Limits;
+use crate::config::{Limits, Unsupported};
 use crate::error::FetchError;
 use crate::tree::{Kind, check};
 use crate::wire::{CONTENT, ENTRIES, ExportedEntry, WorkerRequest};
@@ -96,7 +96,7 @@ pub(super) fn tree(
         .map_err(|err| damaged(&request.limits, &err))?;
     // Everything is counted before anything is written: a small pack can stand for
     // a tree of a billion files.
-    let found = walk(repo, root.id, &request.limits)?;
+    let found = walk(repo, root.id, request)?;
     let mut export = Export::new(request)?;
     for Found {
         path,
@@ -111,7 +111,8 @@ pub(super) fn tree(
         if blob.data.len() as u64 != size {
             return Err(damaged_text("an object has another size than announced"));
         }
-        if kind != Kind::Symlink && is_lfs_pointer(&blob.data) {
+        let refuse = request.unsupported == Unsupported::Refuse;
+        if refuse && kind != Kind::Symlink && is_lfs_pointer(&blob.data) {
             return Err(FetchError::LfsUnsupported {
                 path: check::shown(&path),
             });
@@ -130,7 +131,12 @@ fn is_lfs_pointer(data: &[u8]) -> bool {
 }
 
 /// Lists files and links below a tree, in no particular order.
-fn walk(repo: &gix::Repository, root: ObjectId, limits: &Limits) -> Result<Vec<Found>, FetchError> {
+fn walk(
+    repo: &gix::Repository,
+    root: ObjectId,
+    request: &WorkerRequest,
+) -> Result<Vec<Found>, FetchError> {
+    let limits = &request.limits;
     let mut todo = vec![(String::new(), root)];
     let mut found = Vec::new();
     let mut tally = check::Tally::default();
@@ -159,6 +165,7 @@ fn walk(repo: &gix::Repository, root: ObjectId, limits: &Limits) -> Result<Vec<F
                     todo.push((format!("{path}/"), entry.object_id()));
                     continue;
                 }
+                EntryKind::Commit if request.unsupported == Unsupported::LeaveOut => continue,
                 EntryKind::Commit => {
                     return Err(FetchError::SubmoduleUnsupported {
                         path: check::shown(&path),

@@ -115,7 +115,7 @@ fn remote_refs(
         .map_err(failed)?
         .with_fetch_tags(fetch::Tags::None);
     let mut connection = remote.connect(Direction::Fetch).map_err(failed)?;
-    configure(request, &mut connection)?;
+    ConnectionOptions::new(request, at)?.apply(&mut connection);
     let options = gix::remote::ref_map::Options {
         prefix_from_spec_as_filter_on_remote: !prefixes.is_empty(),
         ..gix::remote::ref_map::Options::default()
@@ -189,7 +189,7 @@ fn prepare(
     dir: &Path,
     commit: &str,
 ) -> gix::Result<gix::clone::PrepareFetch> {
-    let options = ConnectionOptions::new(request).map_err(gix::Error::from_error)?;
+    let options = ConnectionOptions::new(request, at).map_err(gix::Error::from_error)?;
     let prepare = gix::clone::PrepareFetch::new(
         at.as_str(),
         dir,
@@ -213,7 +213,7 @@ struct ConnectionOptions {
 }
 
 impl ConnectionOptions {
-    fn new(request: &WorkerRequest) -> Result<Self, FetchError> {
+    fn new(request: &WorkerRequest, at: &Address) -> Result<Self, FetchError> {
         let mut headers = Vec::new();
         if let Some(credential) = &request.credential {
             let (name, value) = credential.header()?;
@@ -221,7 +221,7 @@ impl ConnectionOptions {
         }
         Ok(ConnectionOptions {
             headers,
-            settings: http::ClientSettings::new(request)?,
+            settings: http::ClientSettings::new(request, at)?,
         })
     }
 
@@ -243,14 +243,6 @@ impl ConnectionOptions {
         connection.set_transport_options(Box::new(options));
         connection.set_credentials(|_| Ok(None));
     }
-}
-
-fn configure<T: gix::protocol::transport::client::blocking_io::Transport>(
-    request: &WorkerRequest,
-    connection: &mut Connection<'_, '_, '_, T>,
-) -> Result<(), FetchError> {
-    ConnectionOptions::new(request)?.apply(connection);
-    Ok(())
 }
 
 /// What an error of gix means to a user.

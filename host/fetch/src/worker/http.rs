@@ -25,16 +25,19 @@ pub(super) fn address(request: &WorkerRequest, url: &str) -> Result<Address, Fet
     Address::parse(url, rules, request.credential.is_some())
 }
 
-/// What a client is built with.
+/// What a client for one address is built with.
 #[derive(Clone)]
 pub(super) struct ClientSettings {
+    /// Whether the connection is encrypted, so that the system's authorities matter:
+    /// they need not exist for plain http.
+    tls: bool,
     certificates: Vec<reqwest::Certificate>,
     allow_loopback: bool,
     wall: Duration,
 }
 
 impl ClientSettings {
-    pub fn new(request: &WorkerRequest) -> Result<Self, FetchError> {
+    pub fn new(request: &WorkerRequest, address: &Address) -> Result<Self, FetchError> {
         let invalid = |detail: String| FetchError::CaInvalid { detail };
         let certificates = match &request.extra_ca_pem {
             None => Vec::new(),
@@ -48,6 +51,7 @@ impl ClientSettings {
             }
         };
         Ok(ClientSettings {
+            tls: address.as_str().starts_with("https:"),
             certificates,
             allow_loopback: request.allow_loopback,
             wall: request.limits.wall,
@@ -56,13 +60,18 @@ impl ClientSettings {
 
     /// Applies the settings. Redirects are never followed by the client.
     pub fn apply(&self, builder: ClientBuilder) -> ClientBuilder {
+        let certificates = self.certificates.iter().cloned();
+        let builder = if self.tls {
+            builder.tls_certs_merge(certificates)
+        } else {
+            builder.tls_certs_only(certificates)
+        };
         builder
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .connect_timeout(self.wall.min(Duration::from_secs(10)))
             .timeout(self.wall)
             .user_agent("windlass")
-            .tls_certs_merge(self.certificates.iter().cloned())
             .dns_resolver(Arc::new(CheckedResolver {
                 allow_loopback: self.allow_loopback,
             }))

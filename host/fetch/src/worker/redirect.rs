@@ -44,7 +44,7 @@ pub(super) fn of_repository(
     from: &Address,
 ) -> Result<Option<Address>, FetchError> {
     const TAIL: &str = "/info/refs?service=git-upload-pack";
-    let settings = http::ClientSettings::new(request)?;
+    let settings = http::ClientSettings::new(request, from)?;
     let mut get = settings
         .client()?
         .get(format!("{}{TAIL}", from.as_str().trim_end_matches('/')));
