@@ -1,1 +1,0 @@
-//! A Pulumi provider for tests.
