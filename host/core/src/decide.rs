@@ -7,7 +7,7 @@
 use windlass_api::Stack;
 use windlass_api::intent::{Cause, RunIntent};
 use windlass_api::run::{Operation, ProgramSource};
-use windlass_api::stack::{CurrentUpdate, StackStatus, ReclaimPolicy};
+use windlass_api::stack::{CurrentUpdate, ReclaimPolicy, StackStatus};
 
 use crate::decision::{Activity, Decision, TaskKind, Write};
 use crate::digest::digest;
@@ -42,7 +42,9 @@ fn gone(snapshot: &Snapshot) -> Decision {
     let mut draft = Draft::new(snapshot);
     for update in &snapshot.objects.updates {
         let name = update.metadata.name.clone().unwrap_or_default();
-        draft.release.push(Write::ReleaseUpdate { update: name.clone() });
+        draft.release.push(Write::ReleaseUpdate {
+            update: name.clone(),
+        });
         draft.release.push(Write::DeleteUpdate { update: name });
     }
     draft.stop_workspace();
@@ -104,7 +106,12 @@ impl<'a> Live<'a> {
             Ok(checked) => checked,
             Err(error) => {
                 let phase = Phase::stalled(StallReason::SpecInvalid, error.0.clone());
-                return self.finish(phase, Activity::Blocked { on: vec!["an edit of the Stack".into()] });
+                return self.finish(
+                    phase,
+                    Activity::Blocked {
+                        on: vec!["an edit of the Stack".into()],
+                    },
+                );
             }
         };
         if self.stack.spec.suspend && !self.deleting {
@@ -117,7 +124,11 @@ impl<'a> Live<'a> {
     fn run_if_due(mut self, checked: Checked) -> Decision {
         // A destroy needs no source, unless it is asked to run the program.
         let sourceless = self.deleting && !self.stack.spec.run_program;
-        let source = if sourceless { None } else { Some(go!(self, self.source(&checked))) };
+        let source = if sourceless {
+            None
+        } else {
+            Some(go!(self, self.source(&checked)))
+        };
         let revision = match &source {
             Some(source) => source.value.revision.clone(),
             None => String::new(),
@@ -136,17 +147,27 @@ impl<'a> Live<'a> {
         });
         let cause = match due {
             Due::Now(cause) => cause,
-            Due::Synced { .. } if self.deleting => return self.release("the resources are destroyed"),
+            Due::Synced { .. } if self.deleting => {
+                return self.release("the resources are destroyed");
+            }
             Due::Synced { until } => return self.synced(until),
             Due::Backoff { until } => {
                 self.draft.wake(until);
                 let attempts = self.failures();
+                let patient = self.status.last_update.as_ref().is_some_and(|last| {
+                    !FailureClass::parse(last.failure_class.as_deref()).stalls()
+                });
                 let phase = self.failed_phase();
-                return self.finish(phase, Activity::Retrying { attempts });
+                return self.finish(phase, Activity::Retrying { attempts, patient });
             }
             Due::GivenUp => {
                 let phase = self.given_up_phase();
-                return self.finish(phase, Activity::Blocked { on: vec!["an edit, a new revision or a request".into()] });
+                return self.finish(
+                    phase,
+                    Activity::Blocked {
+                        on: vec!["an edit, a new revision or a request".into()],
+                    },
+                );
             }
         };
         self.prepare(checked, source, cause, stack_outputs)
@@ -183,22 +204,41 @@ impl<'a> Live<'a> {
         }
         let workspace = checked.workspace_digest(&self.stack.spec, &self.s.objects);
         self.draft.ensure_workspace(&workspace);
-        let project = tree.as_ref().and_then(|tree| tree.project.clone()).or_else(|| {
-            self.status.project_info.clone()
-        });
-        let session = go!(self, self.backend(project.as_ref().map(|p| p.name.clone()), &cause));
+        let project = tree
+            .as_ref()
+            .and_then(|tree| tree.project.clone())
+            .or_else(|| self.status.project_info.clone());
+        let session = go!(
+            self,
+            self.backend(project.as_ref().map(|p| p.name.clone()), &cause)
+        );
         let program = match (&tree, project) {
             (Some(tree), _) => tree.program.clone(),
-            (None, Some(project)) => ProgramSource::ProjectOnly { name: project.name, runtime: project.runtime },
+            (None, Some(project)) => ProgramSource::ProjectOnly {
+                name: project.name,
+                runtime: project.runtime,
+            },
             // The canonical name has the project in it; the runtime is of no use to a destroy without program.
             (None, None) => ProgramSource::ProjectOnly {
-                name: session.stack.split('/').rev().nth(1).unwrap_or(&session.stack).to_owned(),
+                name: session
+                    .stack
+                    .split('/')
+                    .rev()
+                    .nth(1)
+                    .unwrap_or(&session.stack)
+                    .to_owned(),
                 runtime: "yaml".to_owned(),
             },
         };
-        let operation = if self.deleting { Operation::Destroy } else { Checked::operation(&self.stack.spec) };
+        let operation = if self.deleting {
+            Operation::Destroy
+        } else {
+            Checked::operation(&self.stack.spec)
+        };
         let sequence = self.next_sequence();
-        let revision = source.map(|source| source.value.revision).unwrap_or_default();
+        let revision = source
+            .map(|source| source.value.revision)
+            .unwrap_or_default();
         let intent = RunIntent {
             sequence,
             cause: cause.clone(),
@@ -213,7 +253,8 @@ impl<'a> Live<'a> {
             stack_outputs,
             release_locks: self.stale_locks(),
         };
-        let name = windlass_api::names::update_name(stack_name(self.stack), uid(self.stack), sequence);
+        let name =
+            windlass_api::names::update_name(stack_name(self.stack), uid(self.stack), sequence);
         // A resync that changes nothing is one write to the Stack, at its end: it is not announced.
         if cause != Cause::Resync {
             self.status.current_update = Some(CurrentUpdate {
@@ -222,9 +263,14 @@ impl<'a> Live<'a> {
                 name: Some(name.clone()),
                 commit: Some(revision),
             });
-            self.draft.event(false, "StackUpdateDetected", cause.message());
+            self.draft
+                .event(false, "StackUpdateDetected", cause.message());
         }
-        self.draft.create.push(Write::CreateUpdate { name, operation, intent: Box::new(intent) });
+        self.draft.create.push(Write::CreateUpdate {
+            name,
+            operation,
+            intent: Box::new(intent),
+        });
         let phase = self.busy_phase(&cause, "waiting for workspace readiness");
         self.finish(phase, Activity::Busy)
     }
@@ -239,12 +285,22 @@ impl<'a> Live<'a> {
                 workspace_path: true,
                 artifact: serde_json::Value::Null,
             };
-            return Stage::Go(Known { at: self.s.now, cause: String::new(), value });
+            return Stage::Go(Known {
+                at: self.s.now,
+                cause: String::new(),
+                value,
+            });
         };
         let spec = &self.stack.spec;
         let question = digest(&(
             provider,
-            (&spec.project_repo, &spec.branch, &spec.commit, &spec.repo_dir, &spec.shallow),
+            (
+                &spec.project_repo,
+                &spec.branch,
+                &spec.commit,
+                &spec.repo_dir,
+                &spec.shallow,
+            ),
             (&spec.git_auth, &spec.git_auth_secret),
             (&spec.flux_source, &spec.program_ref, &spec.source),
         ));
@@ -257,7 +313,9 @@ impl<'a> Live<'a> {
             Answer::Waiting(_) => self.draft.task(cause, TaskKind::Resolve),
             Answer::Is(known) => {
                 if let Some(poll) = known.value.poll_after_ms {
-                    let at = known.at.after(std::time::Duration::from_millis(poll.max(1)));
+                    let at = known
+                        .at
+                        .after(std::time::Duration::from_millis(poll.max(1)));
                     if at <= self.s.now {
                         self.draft.task(cause, TaskKind::Resolve);
                     } else {
@@ -266,7 +324,11 @@ impl<'a> Live<'a> {
                 }
                 return Stage::Go(known.clone());
             }
-            Answer::Failed { failure, attempts, retry_at } => {
+            Answer::Failed {
+                failure,
+                attempts,
+                retry_at,
+            } => {
                 let failure = failure.clone();
                 self.draft.retry(retry_at, cause, TaskKind::Resolve);
                 let trouble = match &last {
@@ -275,11 +337,24 @@ impl<'a> Live<'a> {
                 };
                 if failure.class == FailureClass::Invalid {
                     let phase = Phase::stalled(StallReason::SpecInvalid, failure.message);
-                    return Stage::Stop(phase, Activity::Blocked { on: vec!["an edit of the Stack".into()] });
+                    return Stage::Stop(
+                        phase,
+                        Activity::Blocked {
+                            on: vec!["an edit of the Stack".into()],
+                        },
+                    );
                 }
                 if trouble {
-                    let phase = Phase::SourceUnavailable { message: failure.message };
-                    return Stage::Stop(phase, Activity::Retrying { attempts });
+                    let phase = Phase::SourceUnavailable {
+                        message: failure.message,
+                    };
+                    return Stage::Stop(
+                        phase,
+                        Activity::Retrying {
+                            attempts,
+                            patient: true,
+                        },
+                    );
                 }
             }
         }
@@ -300,39 +375,74 @@ impl<'a> Live<'a> {
     fn inputs_exist(&mut self, checked: &Checked) -> Stage<()> {
         let missing = checked.missing(&self.s.objects);
         if !missing.is_empty() {
-            let message = format!("waiting for {}: not found in this namespace", missing.join(", "));
-            return Stage::Stop(Phase::processing(message), Activity::Blocked { on: missing });
+            let message = format!(
+                "waiting for {}: not found in this namespace",
+                missing.join(", ")
+            );
+            return Stage::Stop(
+                Phase::processing(message),
+                Activity::Blocked { on: missing },
+            );
         }
         let outputs = checked.missing_outputs(&self.s.objects);
         if !outputs.is_empty() && !self.deleting {
-            let names: Vec<String> =
-                outputs.iter().map(|(stack, output)| format!("output \"{output}\" of Stack \"{stack}\"")).collect();
-            let on = outputs.iter().map(|(stack, _)| format!("Stack {stack}")).collect();
+            let names: Vec<String> = outputs
+                .iter()
+                .map(|(stack, output)| format!("output \"{output}\" of Stack \"{stack}\""))
+                .collect();
+            let on = outputs
+                .iter()
+                .map(|(stack, _)| format!("Stack {stack}"))
+                .collect();
             let message = format!("waiting for {}", names.join(", "));
-            return Stage::Stop(Phase::PrerequisiteNotSatisfied { message }, Activity::Blocked { on });
+            return Stage::Stop(
+                Phase::PrerequisiteNotSatisfied { message },
+                Activity::Blocked { on },
+            );
         }
         Stage::Go(())
     }
 
     fn prerequisites(&mut self, checked: &Checked) -> Stage<()> {
         let stacks = &self.s.objects.stacks;
-        match prerequisites::gate(stack_name(self.stack), &checked.prerequisites, stacks, self.s.now) {
+        match prerequisites::gate(
+            stack_name(self.stack),
+            &checked.prerequisites,
+            stacks,
+            self.s.now,
+        ) {
             Gate::Open => {
-                if let Some(until) = prerequisites::satisfied_until(&checked.prerequisites, stacks) {
-                    self.draft.wake(until.after(std::time::Duration::from_millis(1)));
+                if let Some(until) = prerequisites::satisfied_until(&checked.prerequisites, stacks)
+                {
+                    self.draft
+                        .wake(until.after(std::time::Duration::from_millis(1)));
                 }
                 Stage::Go(())
             }
-            Gate::Closed { message, on, requests } => {
+            Gate::Closed {
+                message,
+                on,
+                requests,
+            } => {
                 for (stack, value) in requests {
-                    self.draft.after.push(Write::RequestReconcile { stack, value });
+                    self.draft
+                        .after
+                        .push(Write::RequestReconcile { stack, value });
                 }
                 let on = on.into_iter().map(|name| format!("Stack {name}")).collect();
-                Stage::Stop(Phase::PrerequisiteNotSatisfied { message }, Activity::Blocked { on })
+                Stage::Stop(
+                    Phase::PrerequisiteNotSatisfied { message },
+                    Activity::Blocked { on },
+                )
             }
             Gate::Cycle(path) => {
-                let message = format!("the prerequisites form a cycle: {}; remove one of them", path.join(" -> "));
-                let blocked = Activity::Blocked { on: vec!["an edit of the prerequisites".into()] };
+                let message = format!(
+                    "the prerequisites form a cycle: {}; remove one of them",
+                    path.join(" -> ")
+                );
+                let blocked = Activity::Blocked {
+                    on: vec!["an edit of the prerequisites".into()],
+                };
                 Stage::Stop(Phase::stalled(StallReason::SpecInvalid, message), blocked)
             }
         }
@@ -340,25 +450,57 @@ impl<'a> Live<'a> {
 
     fn tree(&mut self, source: &Known<Resolution>, cause: &Cause) -> Stage<Tree> {
         if source.value.workspace_path {
-            let program = ProgramSource::WorkspacePath { dir: source.value.dir.clone() };
-            return Stage::Go(Tree { program, subtree: String::new(), project: None });
+            let program = ProgramSource::WorkspacePath {
+                dir: source.value.dir.clone(),
+            };
+            return Stage::Go(Tree {
+                program,
+                subtree: String::new(),
+                project: None,
+            });
         }
-        let question = digest(&(&source.value.revision, &source.value.dir, &source.value.artifact));
-        let task = TaskKind::Fetch { resolution: source.value.clone() };
+        let question = digest(&(
+            &source.value.revision,
+            &source.value.dir,
+            &source.value.artifact,
+        ));
+        let task = TaskKind::Fetch {
+            resolution: source.value.clone(),
+        };
         match self.s.seen.tree.answer(&question) {
             Answer::Is(known) => Stage::Go(known.value.clone()),
             Answer::Ask | Answer::Waiting(_) => {
                 self.draft.task(question, task);
-                Stage::Stop(self.busy_phase(cause, "fetching the source"), Activity::Busy)
+                Stage::Stop(
+                    self.busy_phase(cause, "fetching the source"),
+                    Activity::Busy,
+                )
             }
-            Answer::Failed { failure, attempts, retry_at } => {
+            Answer::Failed {
+                failure,
+                attempts,
+                retry_at,
+            } => {
                 let failure = failure.clone();
                 self.draft.retry(retry_at, question, task);
                 if failure.class == FailureClass::Invalid {
-                    let blocked = Activity::Blocked { on: vec!["another revision, or an edit of the Stack".into()] };
-                    return Stage::Stop(Phase::stalled(StallReason::SpecInvalid, failure.message), blocked);
+                    let blocked = Activity::Blocked {
+                        on: vec!["another revision, or an edit of the Stack".into()],
+                    };
+                    return Stage::Stop(
+                        Phase::stalled(StallReason::SpecInvalid, failure.message),
+                        blocked,
+                    );
                 }
-                Stage::Stop(Phase::SourceUnavailable { message: failure.message }, Activity::Retrying { attempts })
+                Stage::Stop(
+                    Phase::SourceUnavailable {
+                        message: failure.message,
+                    },
+                    Activity::Retrying {
+                        attempts,
+                        patient: true,
+                    },
+                )
             }
         }
     }
@@ -366,23 +508,49 @@ impl<'a> Live<'a> {
     fn backend(&mut self, project: Option<String>, cause: &Cause) -> Stage<Session> {
         let spec = &self.stack.spec;
         let versions: Vec<_> = self.s.objects.references.iter().collect();
-        let question = digest(&(&spec.stack, &spec.backend, &spec.env_refs, &project, versions, self.s.source_signal));
+        let question = digest(&(
+            &spec.stack,
+            &spec.backend,
+            &spec.env_refs,
+            &project,
+            versions,
+            self.s.source_signal,
+        ));
         let task = TaskKind::OpenBackend { project };
         match self.s.seen.backend.answer(&question) {
             Answer::Is(known) => Stage::Go(known.value.clone()),
             Answer::Ask | Answer::Waiting(_) => {
                 self.draft.task(question, task);
-                Stage::Stop(self.busy_phase(cause, "opening the backend"), Activity::Busy)
+                Stage::Stop(
+                    self.busy_phase(cause, "opening the backend"),
+                    Activity::Busy,
+                )
             }
-            Answer::Failed { failure, attempts, retry_at } => {
+            Answer::Failed {
+                failure,
+                attempts,
+                retry_at,
+            } => {
                 let failure = failure.clone();
                 self.draft.retry(retry_at, question, task);
                 if failure.class == FailureClass::Invalid {
-                    let blocked = Activity::Blocked { on: vec!["an edit of the Stack".into()] };
-                    return Stage::Stop(Phase::stalled(StallReason::SpecInvalid, failure.message), blocked);
+                    let blocked = Activity::Blocked {
+                        on: vec!["an edit of the Stack".into()],
+                    };
+                    return Stage::Stop(
+                        Phase::stalled(StallReason::SpecInvalid, failure.message),
+                        blocked,
+                    );
                 }
-                let phase = Phase::processing(format!("the backend is not available: {}", failure.message));
-                Stage::Stop(phase, Activity::Retrying { attempts })
+                let phase =
+                    Phase::processing(format!("the backend is not available: {}", failure.message));
+                Stage::Stop(
+                    phase,
+                    Activity::Retrying {
+                        attempts,
+                        patient: true,
+                    },
+                )
             }
         }
     }
@@ -405,26 +573,50 @@ impl<'a> Live<'a> {
         self.draft.stop_workspace();
         for update in &self.s.objects.updates {
             let name = update.metadata.name.clone().unwrap_or_default();
-            if update.metadata.finalizers.as_ref().is_some_and(|all| !all.is_empty()) {
-                self.draft.release.push(Write::ReleaseUpdate { update: name });
+            if update
+                .metadata
+                .finalizers
+                .as_ref()
+                .is_some_and(|all| !all.is_empty())
+            {
+                self.draft
+                    .release
+                    .push(Write::ReleaseUpdate { update: name });
             }
         }
-        self.draft.event(false, "StackDestroyed", format!("the Stack is released: {why}"));
+        self.draft.event(
+            false,
+            "StackDestroyed",
+            format!("the Stack is released: {why}"),
+        );
         self.draft.last.push(Write::RemoveFinalizer);
         self.finish(Phase::Ready, Activity::Busy)
     }
 
     fn reclaim_idle(&mut self) {
-        let Some(instance) = &self.s.objects.workspace.current else { return };
-        let succeeded =
-            self.status.last_update.as_ref().is_some_and(|last| last.succeeded());
+        let Some(instance) = &self.s.objects.workspace.current else {
+            return;
+        };
+        let succeeded = self
+            .status
+            .last_update
+            .as_ref()
+            .is_some_and(|last| last.succeeded());
         if succeeded && self.stack.spec.workspace_reclaim_policy == Some(ReclaimPolicy::Delete) {
             self.draft.stop_workspace();
             return;
         }
-        let own = self.stack.spec.workspace_idle_seconds.and_then(|seconds| u64::try_from(seconds).ok());
-        let Some(idle) = own.or(self.s.config.default_idle_seconds) else { return };
-        let until = instance.idle_since.after(std::time::Duration::from_secs(idle));
+        let own = self
+            .stack
+            .spec
+            .workspace_idle_seconds
+            .and_then(|seconds| u64::try_from(seconds).ok());
+        let Some(idle) = own.or(self.s.config.default_idle_seconds) else {
+            return;
+        };
+        let until = instance
+            .idle_since
+            .after(std::time::Duration::from_secs(idle));
         if until <= self.s.now {
             self.draft.stop_workspace();
         } else {
@@ -435,22 +627,34 @@ impl<'a> Live<'a> {
     /// Finished and recorded Updates beyond what is kept go.
     fn prune_updates(&mut self) {
         const DAY_MS: i64 = 24 * 3600 * 1000;
-        let recorded = self.status.last_update.as_ref().map_or(0, |last| last.sequence);
+        let recorded = self
+            .status
+            .last_update
+            .as_ref()
+            .map_or(0, |last| last.sequence);
         let mut finished: Vec<_> = run::ours(self.stack, &self.s.objects.updates)
             .filter(|update| update.finished() && update.intent.sequence <= recorded)
             .collect();
         finished.sort_by_key(|update| std::cmp::Reverse(update.intent.sequence));
         for update in finished.into_iter().skip(self.s.config.keep_updates.max(1)) {
-            let old = update.ended_at().is_none_or(|ended| self.s.now.0.saturating_sub(ended.0) > DAY_MS);
+            let old = update
+                .ended_at()
+                .is_none_or(|ended| self.s.now.0.saturating_sub(ended.0) > DAY_MS);
             if old {
-                self.draft.after.push(Write::DeleteUpdate { update: update.name.to_owned() });
+                self.draft.after.push(Write::DeleteUpdate {
+                    update: update.name.to_owned(),
+                });
             }
         }
     }
 
     /// A number that no Update of this Stack has had.
-    fn next_sequence(&self) -> i64 {
-        let recorded = self.status.last_update.as_ref().map_or(0, |last| last.sequence);
+    fn next_sequence(&self) -> u64 {
+        let recorded = self
+            .status
+            .last_update
+            .as_ref()
+            .map_or(0, |last| last.sequence);
         run::ours(self.stack, &self.s.objects.updates)
             .map(|update| update.intent.sequence)
             .fold(recorded, u64::max)
@@ -459,7 +663,11 @@ impl<'a> Live<'a> {
 
     /// Locks that the last run met and the backend adapter judged stale.
     fn stale_locks(&self) -> Vec<String> {
-        let recorded = self.status.last_update.as_ref().map_or(0, |last| last.sequence);
+        let recorded = self
+            .status
+            .last_update
+            .as_ref()
+            .map_or(0, |last| last.sequence);
         run::ours(self.stack, &self.s.objects.updates)
             .find(|update| update.intent.sequence == recorded)
             .and_then(|update| update.summary())
@@ -478,17 +686,22 @@ impl<'a> Live<'a> {
 
     fn has_finalizer(&self) -> bool {
         let finalizers = self.stack.metadata.finalizers.iter().flatten();
-        finalizers.into_iter().any(|name| name == windlass_api::names::FINALIZER)
+        finalizers
+            .into_iter()
+            .any(|name| name == windlass_api::names::FINALIZER)
     }
 
-    fn must_destroy(&self) -> bool {
+    pub(crate) fn must_destroy(&self) -> bool {
         self.stack.spec.destroy_on_finalize
             && !self.stack.spec.preview
             && record::may_have_resources(&self.status)
     }
 
     fn failures(&self) -> i64 {
-        self.status.last_update.as_ref().map_or(0, |last| last.failures.max(1))
+        self.status
+            .last_update
+            .as_ref()
+            .map_or(0, |last| last.failures.max(1))
     }
 
     /// The last run was for this very generation.
@@ -504,7 +717,11 @@ impl<'a> Live<'a> {
     pub(crate) fn in_step(&self) -> bool {
         self.observed()
             && !self.deleting
-            && self.status.last_update.as_ref().is_some_and(|last| last.succeeded())
+            && self
+                .status
+                .last_update
+                .as_ref()
+                .is_some_and(|last| last.succeeded())
     }
 
     /// What a Stack shows while a run for this cause is under way. A resync leaves it Ready and a retry leaves the
@@ -518,7 +735,9 @@ impl<'a> Live<'a> {
     }
 
     fn failed_phase(&self) -> Phase {
-        let Some(last) = &self.status.last_update else { return Phase::processing("stack is being processed") };
+        let Some(last) = &self.status.last_update else {
+            return Phase::processing("stack is being processed");
+        };
         let class = FailureClass::parse(last.failure_class.as_deref());
         let operation = last.operation().unwrap_or(Operation::Up);
         let message = last.message.clone().unwrap_or_default();
@@ -528,22 +747,35 @@ impl<'a> Live<'a> {
         }
         if class.stalls() && failures >= STALLED_FROM {
             // The number of failures is in lastUpdate; here it would change the condition at every attempt.
-            let text = format!("{operation} failed {STALLED_FROM} times or more; trying again ever more rarely");
+            let text = format!(
+                "{operation} failed {STALLED_FROM} times or more; trying again ever more rarely"
+            );
             return Phase::stalled(StallReason::UpdateFailed, join(text, &message));
         }
-        Phase::Retrying { operation, failures, class, message }
+        Phase::Retrying {
+            operation,
+            failures,
+            class,
+            message,
+        }
     }
 
     fn given_up_phase(&self) -> Phase {
-        let Some(last) = &self.status.last_update else { return Phase::processing("stack is being processed") };
+        let Some(last) = &self.status.last_update else {
+            return Phase::processing("stack is being processed");
+        };
         let message = last.message.clone().unwrap_or_default();
         if last.failure_reason.as_deref() == Some(StallReason::PulumiVersionTooLow.as_str()) {
             return Phase::stalled(StallReason::PulumiVersionTooLow, message);
         }
         let operation = last.operation().unwrap_or(Operation::Up);
         let text = match FailureClass::parse(last.failure_class.as_deref()) {
-            FailureClass::Invalid => format!("{operation} was refused; not retrying until the spec or source changes"),
-            FailureClass::Cancelled => format!("{operation} was cancelled; not retrying until the spec or source changes"),
+            FailureClass::Invalid => {
+                format!("{operation} was refused; not retrying until the spec or source changes")
+            }
+            FailureClass::Cancelled => {
+                format!("{operation} was cancelled; not retrying until the spec or source changes")
+            }
             _ => format!(
                 "{operation} failed {} times; not retrying until the spec or source changes",
                 last.failures.max(1)
@@ -553,12 +785,22 @@ impl<'a> Live<'a> {
     }
 
     pub(crate) fn finish(self, phase: Phase, activity: Activity) -> Decision {
-        let Live { s: _, stack, status, deleting: _, mut draft } = self;
+        let Live {
+            s: _,
+            stack,
+            status,
+            deleting: _,
+            mut draft,
+        } = self;
         draft.status(stack, status, &phase);
         draft.finish(Some(phase), activity)
     }
 }
 
 fn join(text: String, detail: &str) -> String {
-    if detail.is_empty() { text } else { format!("{text}: {detail}") }
+    if detail.is_empty() {
+        text
+    } else {
+        format!("{text}: {detail}")
+    }
 }

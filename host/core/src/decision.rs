@@ -31,8 +31,9 @@ pub enum Activity {
     Busy,
     /// Wants to run; the fleet's limit is reached.
     Queued,
-    /// Something failed that time alone may mend; tried again at `wake_at`.
-    Retrying { attempts: i64 },
+    /// Something failed that time alone may mend; tried again at `wake_at`. `patient`: another attempt may well
+    /// succeed (a lost workspace, an outage), unlike that of a program that failed.
+    Retrying { attempts: i64, patient: bool },
     /// Only somebody else's action helps: another Stack, a missing Secret, an edit.
     Blocked { on: Vec<String> },
     /// Nothing to do.
@@ -45,25 +46,52 @@ pub enum Activity {
 pub enum Write {
     AddFinalizer,
     /// Only if the Stack has not changed since the snapshot.
-    PutStatus { status: Box<StackStatus> },
+    PutStatus {
+        status: Box<StackStatus>,
+    },
     /// Asks a prerequisite to run again, by annotation.
-    RequestReconcile { stack: String, value: String },
+    RequestReconcile {
+        stack: String,
+        value: String,
+    },
     /// Makes or mends the workspace instance.
-    EnsureWorkspace { spec_digest: String },
-    StopWorkspace { uid: String },
-    CreateUpdate { name: String, operation: Operation, intent: Box<RunIntent> },
+    EnsureWorkspace {
+        spec_digest: String,
+    },
+    StopWorkspace {
+        uid: String,
+    },
+    CreateUpdate {
+        name: String,
+        operation: Operation,
+        intent: Box<RunIntent>,
+    },
     /// Only if the Update has not changed since the snapshot.
-    RecordStart { update: String, record: RunRecord },
+    RecordStart {
+        update: String,
+        record: RunRecord,
+    },
     /// Keeps the outputs of a finished run in a Secret owned by the Update.
-    SaveOutputs { update: String },
+    SaveOutputs {
+        update: String,
+    },
     /// Only if the Update has not changed since the snapshot.
-    FinishUpdate { update: String, outcome: UpdateOutcome },
+    FinishUpdate {
+        update: String,
+        outcome: UpdateOutcome,
+    },
     /// The Update's end is recorded in the Stack: its finalizer goes.
-    ReleaseUpdate { update: String },
+    ReleaseUpdate {
+        update: String,
+    },
     /// An old finished Update goes.
-    DeleteUpdate { update: String },
+    DeleteUpdate {
+        update: String,
+    },
     RemoveFinalizer,
-    Event { event: Event },
+    Event {
+        event: Event,
+    },
 }
 
 /// How an Update ends.
@@ -98,8 +126,6 @@ pub enum TaskKind {
     Run { update: String, instance: String },
     /// Interrupt the run, then go on following it.
     Cancel { update: String, instance: String },
-    /// Ask the health components about the Stack.
-    Assess,
 }
 
 impl TaskKind {
@@ -111,7 +137,6 @@ impl TaskKind {
             TaskKind::OpenBackend { .. } => Slot::Backend,
             TaskKind::Run { .. } => Slot::Run,
             TaskKind::Cancel { .. } => Slot::Cancel,
-            TaskKind::Assess => Slot::Health,
         }
     }
 }
@@ -124,7 +149,6 @@ pub enum Slot {
     Backend,
     Run,
     Cancel,
-    Health,
 }
 
 /// A Kubernetes event about the Stack.

@@ -70,17 +70,25 @@ impl<'a> Draft<'a> {
     }
 
     pub fn event(&mut self, warning: bool, reason: &str, message: impl Into<String>) {
-        let event = Event { warning, reason: reason.to_owned(), message: message.into() };
+        let event = Event {
+            warning,
+            reason: reason.to_owned(),
+            message: message.into(),
+        };
         self.events.push(Write::Event { event });
     }
 
     /// Wants an instance of this specification: makes one, brings a fallen one back, replaces one that differs.
     pub fn ensure_workspace(&mut self, spec_digest: &str) {
-        let ensure = Write::EnsureWorkspace { spec_digest: spec_digest.to_owned() };
+        let ensure = Write::EnsureWorkspace {
+            spec_digest: spec_digest.to_owned(),
+        };
         match &self.snapshot.objects.workspace.current {
             None => self.workspace = Some(ensure),
             Some(instance) if instance.spec_digest != spec_digest => self.stop_workspace(),
-            Some(instance) if instance.phase == InstancePhase::Down => self.workspace = Some(ensure),
+            Some(instance) if instance.phase == InstancePhase::Down => {
+                self.workspace = Some(ensure)
+            }
             Some(_) => {}
         }
     }
@@ -88,7 +96,9 @@ impl<'a> Draft<'a> {
     /// Brings back an instance whose process is gone, as it was.
     pub fn revive_workspace(&mut self) {
         if let Some(instance) = &self.snapshot.objects.workspace.current {
-            self.workspace = Some(Write::EnsureWorkspace { spec_digest: instance.spec_digest.clone() });
+            self.workspace = Some(Write::EnsureWorkspace {
+                spec_digest: instance.spec_digest.clone(),
+            });
         }
     }
 
@@ -96,7 +106,9 @@ impl<'a> Draft<'a> {
         if let Some(instance) = &self.snapshot.objects.workspace.current
             && instance.phase != InstancePhase::Stopping
         {
-            self.workspace = Some(Write::StopWorkspace { uid: instance.uid.clone() });
+            self.workspace = Some(Write::StopWorkspace {
+                uid: instance.uid.clone(),
+            });
         }
     }
 
@@ -125,7 +137,9 @@ impl<'a> Draft<'a> {
             }
         }
         if status != stored {
-            self.status = Some(Write::PutStatus { status: Box::new(status) });
+            self.status = Some(Write::PutStatus {
+                status: Box::new(status),
+            });
         }
     }
 
@@ -160,9 +174,17 @@ impl<'a> Draft<'a> {
         }
         let idle = writes.is_empty() && tasks.is_empty();
         let activity = match activity {
-            Activity::Settled | Activity::Blocked { .. } if !idle => Activity::Busy,
+            Activity::Settled | Activity::Blocked { .. } | Activity::Retrying { .. } if !idle => {
+                Activity::Busy
+            }
             other => other,
         };
-        Decision { writes, tasks, wake_at, phase, activity }
+        Decision {
+            writes,
+            tasks,
+            wake_at,
+            phase,
+            activity,
+        }
     }
 }

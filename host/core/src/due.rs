@@ -41,17 +41,27 @@ pub enum Due {
 /// Judges whether a run is due.
 pub fn due(q: &Question<'_>) -> Due {
     let Some(last) = q.last else {
-        return Due::Now(if q.deleting { Cause::Deletion } else { Cause::Initial });
+        return Due::Now(if q.deleting {
+            Cause::Deletion
+        } else {
+            Cause::Initial
+        });
     };
     if last.generation != q.generation {
         return Due::Now(if q.deleting {
             Cause::Deletion
         } else {
-            Cause::NewGeneration { generation: q.generation }
+            Cause::NewGeneration {
+                generation: q.generation,
+            }
         });
     }
-    if last.reconcile_request.as_deref().unwrap_or_default() != q.reconcile_request.unwrap_or_default() {
-        return Due::Now(Cause::ReconcileRequest { value: q.reconcile_request.unwrap_or_default().to_owned() });
+    if last.reconcile_request.as_deref().unwrap_or_default()
+        != q.reconcile_request.unwrap_or_default()
+    {
+        return Due::Now(Cause::ReconcileRequest {
+            value: q.reconcile_request.unwrap_or_default().to_owned(),
+        });
     }
     match last.state {
         Some(UpdateState::Failed) => after_failure(q, last),
@@ -64,12 +74,18 @@ pub fn due(q: &Question<'_>) -> Due {
 fn after_success(q: &Question<'_>, last: &LastUpdate) -> Due {
     if q.deleting {
         let destroyed = last.operation() == Some(Operation::Destroy);
-        return if destroyed { Due::Synced { until: None } } else { Due::Now(Cause::Deletion) };
+        return if destroyed {
+            Due::Synced { until: None }
+        } else {
+            Due::Now(Cause::Deletion)
+        };
     }
     if let Some(revision) = q.revision
         && last.last_successful_commit.as_deref().unwrap_or_default() != revision
     {
-        return Due::Now(Cause::NewRevision { revision: revision.to_owned() });
+        return Due::Now(Cause::NewRevision {
+            revision: revision.to_owned(),
+        });
     }
     if last.stack_outputs.as_deref().unwrap_or_default() != q.stack_outputs {
         return Due::Now(Cause::InputsChanged);
@@ -78,7 +94,11 @@ fn after_success(q: &Question<'_>, last: &LastUpdate) -> Due {
         return Due::Synced { until: None };
     }
     let next = Timestamp(last.resync_time_ms()).after(resync_interval(q.spec));
-    if next <= q.now { Due::Now(Cause::Resync) } else { Due::Synced { until: Some(next) } }
+    if next <= q.now {
+        Due::Now(Cause::Resync)
+    } else {
+        Due::Synced { until: Some(next) }
+    }
 }
 
 fn after_failure(q: &Question<'_>, last: &LastUpdate) -> Due {
@@ -86,24 +106,40 @@ fn after_failure(q: &Question<'_>, last: &LastUpdate) -> Due {
         && let Some(revision) = q.revision
         && last.last_attempted_commit.as_deref().unwrap_or_default() != revision
     {
-        return Due::Now(Cause::NewRevision { revision: revision.to_owned() });
+        return Due::Now(Cause::NewRevision {
+            revision: revision.to_owned(),
+        });
     }
     if !q.deleting && last.stack_outputs.as_deref().unwrap_or_default() != q.stack_outputs {
         return Due::Now(Cause::InputsChanged);
     }
     let class = FailureClass::parse(last.failure_class.as_deref());
-    let limit = q.spec.retry.as_ref().and_then(|retry| retry.limit).map(i64::from);
+    let limit = q
+        .spec
+        .retry
+        .as_ref()
+        .and_then(|retry| retry.limit)
+        .map(i64::from);
     if !class.retries() || limit.is_some_and(|limit| last.failures > limit) {
         return Due::GivenUp;
     }
     let next = next_attempt(q.uid, q.spec, last);
-    if next <= q.now { Due::Now(Cause::Retry { attempt: last.failures + 1 }) } else { Due::Backoff { until: next } }
+    if next <= q.now {
+        Due::Now(Cause::Retry {
+            attempt: last.failures + 1,
+        })
+    } else {
+        Due::Backoff { until: next }
+    }
 }
 
 /// The time of the attempt that follows a failed run.
 pub fn next_attempt(uid: &str, spec: &StackSpec, last: &LastUpdate) -> Timestamp {
     let class = FailureClass::parse(last.failure_class.as_deref());
-    let own = spec.retry.as_ref().and_then(|retry| retry.max_backoff_seconds);
+    let own = spec
+        .retry
+        .as_ref()
+        .and_then(|retry| retry.max_backoff_seconds);
     let cap = own
         .or(spec.retry_max_backoff_duration_seconds)
         .and_then(|seconds| u64::try_from(seconds).ok())
@@ -119,5 +155,9 @@ pub fn next_attempt(uid: &str, spec: &StackSpec, last: &LastUpdate) -> Timestamp
 
 /// `resyncFrequencySeconds`, at least a minute.
 pub fn resync_interval(spec: &StackSpec) -> Duration {
-    Duration::from_secs(u64::try_from(spec.resync_frequency_seconds.unwrap_or(0)).unwrap_or(0).max(60))
+    Duration::from_secs(
+        u64::try_from(spec.resync_frequency_seconds.unwrap_or(0))
+            .unwrap_or(0)
+            .max(60),
+    )
 }

@@ -91,7 +91,15 @@ pub struct Failure {
 }
 
 impl Failure {
-    pub fn new(class: FailureClass, reason: impl Into<String>, message: impl Into<String>) -> Failure {
-        Failure { class, reason: reason.into(), message: message.into() }
+    pub fn new(
+        class: FailureClass,
+        reason: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Failure {
+        Failure {
+            class,
+            reason: reason.into(),
+            message: message.into(),
+        }
     }
 }

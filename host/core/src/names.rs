@@ -17,5 +17,10 @@ pub fn generation(stack: &Stack) -> i64 {
 
 /// The value of the annotation that asks for a run.
 pub fn reconcile_request(stack: &Stack) -> Option<&str> {
-    stack.metadata.annotations.as_ref()?.get(RECONCILE_REQUEST_ANNOTATION).map(String::as_str)
+    stack
+        .metadata
+        .annotations
+        .as_ref()?
+        .get(RECONCILE_REQUEST_ANNOTATION)
+        .map(String::as_str)
 }

@@ -12,7 +12,13 @@ pub enum Obs<T> {
     #[default]
     Unknown,
     /// A task is out. What was known before stays at hand.
-    Pending { since: Timestamp, cause: String, last: Option<Known<T>> },
+    Pending {
+        since: Timestamp,
+        cause: String,
+        /// The failure that this attempt follows.
+        failed: Option<(Failure, i64)>,
+        last: Option<Known<T>>,
+    },
     Known(Known<T>),
     Failed {
         at: Timestamp,
@@ -42,7 +48,11 @@ pub enum Answer<'a, T> {
     Waiting(Timestamp),
     Is(&'a Known<T>),
     /// Failed; tried again at `retry_at` (due now if that has passed: then start the task).
-    Failed { failure: &'a Failure, attempts: i64, retry_at: Option<Timestamp> },
+    Failed {
+        failure: &'a Failure,
+        attempts: i64,
+        retry_at: Option<Timestamp>,
+    },
 }
 
 impl<T> Obs<T> {
@@ -59,13 +69,36 @@ impl<T> Obs<T> {
     pub fn answer(&self, cause: &str) -> Answer<'_, T> {
         match self {
             Obs::Unknown => Answer::Ask,
-            Obs::Pending { since, cause: asked, .. } if asked == cause => Answer::Waiting(*since),
+            // An attempt that follows a failure shows the failure until it is over: nothing flaps.
+            Obs::Pending {
+                since,
+                cause: asked,
+                failed: Some((failure, attempts)),
+                ..
+            } if asked == cause => Answer::Failed {
+                failure,
+                attempts: *attempts,
+                retry_at: Some(*since),
+            },
+            Obs::Pending {
+                since,
+                cause: asked,
+                ..
+            } if asked == cause => Answer::Waiting(*since),
             Obs::Pending { .. } => Answer::Ask,
             Obs::Known(known) if known.cause == cause => Answer::Is(known),
             Obs::Known(_) => Answer::Ask,
-            Obs::Failed { cause: asked, failure, attempts, retry_at, .. } if asked == cause => {
-                Answer::Failed { failure, attempts: *attempts, retry_at: *retry_at }
-            }
+            Obs::Failed {
+                cause: asked,
+                failure,
+                attempts,
+                retry_at,
+                ..
+            } if asked == cause => Answer::Failed {
+                failure,
+                attempts: *attempts,
+                retry_at: *retry_at,
+            },
             Obs::Failed { .. } => Answer::Ask,
         }
     }

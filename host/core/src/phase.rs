@@ -24,13 +24,21 @@ pub enum Phase {
     /// Waits for other Stacks.
     PrerequisiteNotSatisfied { message: String },
     /// The last run failed and is tried again.
-    Retrying { operation: Operation, failures: i64, class: FailureClass, message: String },
+    Retrying {
+        operation: Operation,
+        failures: i64,
+        class: FailureClass,
+        message: String,
+    },
     /// The source does not answer; asked again.
     SourceUnavailable { message: String },
     /// `spec.suspend` is set.
     Suspended,
     /// Will not go on without somebody's help.
-    Stalled { reason: StallReason, message: String },
+    Stalled {
+        reason: StallReason,
+        message: String,
+    },
 }
 
 /// Reasons of the condition Stalled.
@@ -57,18 +65,28 @@ impl StallReason {
 
 impl Phase {
     pub fn processing(message: impl Into<String>) -> Phase {
-        Phase::Processing { message: message.into() }
+        Phase::Processing {
+            message: message.into(),
+        }
     }
 
     pub fn stalled(reason: StallReason, message: impl Into<String>) -> Phase {
-        Phase::Stalled { reason, message: message.into() }
+        Phase::Stalled {
+            reason,
+            message: message.into(),
+        }
     }
 
     /// The conditions of this phase; those that it does not name are absent. Transition times are the caller's.
     pub fn conditions(&self) -> Vec<Wanted> {
         let reconciling = |reason, message: &str| {
             vec![
-                Wanted::new(READY, false, reasons::NOT_READY_IN_PROGRESS, "reconciliation is in progress"),
+                Wanted::new(
+                    READY,
+                    false,
+                    reasons::NOT_READY_IN_PROGRESS,
+                    "reconciliation is in progress",
+                ),
                 Wanted::new(RECONCILING, true, reason, message),
             ]
         };
@@ -80,19 +98,42 @@ impl Phase {
                 "the stack has been processed and is up to date",
             )],
             Phase::Processing { message } => reconciling(reasons::STACK_PROCESSING, message),
-            Phase::PrerequisiteNotSatisfied { message } => reconciling(reasons::PREREQUISITE_NOT_SATISFIED, message),
-            Phase::Retrying { operation: Operation::Preview, failures, message, .. } => {
-                reconciling(reasons::PREVIEW_FAILED, &with_cause(format!("preview failed ({failures} attempt(s))"), message))
+            Phase::PrerequisiteNotSatisfied { message } => {
+                reconciling(reasons::PREREQUISITE_NOT_SATISFIED, message)
             }
-            Phase::Retrying { failures, message, .. } => {
-                reconciling(reasons::RETRYING_AFTER_FAILURE, &with_cause(format!("{failures} update failure(s)"), message))
+            Phase::Retrying {
+                operation: Operation::Preview,
+                failures,
+                message,
+                ..
+            } => reconciling(
+                reasons::PREVIEW_FAILED,
+                &with_cause(format!("preview failed ({failures} attempt(s))"), message),
+            ),
+            Phase::Retrying {
+                failures, message, ..
+            } => reconciling(
+                reasons::RETRYING_AFTER_FAILURE,
+                &with_cause(format!("{failures} update failure(s)"), message),
+            ),
+            Phase::SourceUnavailable { message } => {
+                reconciling(reasons::SOURCE_UNAVAILABLE, message)
             }
-            Phase::SourceUnavailable { message } => reconciling(reasons::SOURCE_UNAVAILABLE, message),
             Phase::Suspended => {
-                vec![Wanted::new(READY, false, SUSPENDED, "reconciliation is suspended (spec.suspend)")]
+                vec![Wanted::new(
+                    READY,
+                    false,
+                    SUSPENDED,
+                    "reconciliation is suspended (spec.suspend)",
+                )]
             }
             Phase::Stalled { reason, message } => vec![
-                Wanted::new(READY, false, reasons::NOT_READY_STALLED, "reconciliation is stalled"),
+                Wanted::new(
+                    READY,
+                    false,
+                    reasons::NOT_READY_STALLED,
+                    "reconciliation is stalled",
+                ),
                 Wanted::new(STALLED, true, reason.as_str(), message),
             ],
         }
@@ -109,11 +150,25 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    fn new(type_: &'static str, status: bool, reason: &'static str, message: impl Into<String>) -> Wanted {
-        Wanted { type_, status, reason, message: message.into() }
+    fn new(
+        type_: &'static str,
+        status: bool,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Wanted {
+        Wanted {
+            type_,
+            status,
+            reason,
+            message: message.into(),
+        }
     }
 }
 
 fn with_cause(text: String, cause: &str) -> String {
-    if cause.is_empty() { text } else { format!("{text}: {cause}") }
+    if cause.is_empty() {
+        text
+    } else {
+        format!("{text}: {cause}")
+    }
 }

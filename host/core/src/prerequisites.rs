@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass_api::stack::Prerequisite;
+use windlass_api::prerequisite::Prerequisite;
 
 use crate::snapshot::StackView;
 use crate::time::Timestamp;
@@ -23,7 +23,12 @@ pub enum Gate {
 }
 
 /// Judges the prerequisites of the Stack `own`.
-pub fn gate(own: &str, wanted: &[Prerequisite], stacks: &BTreeMap<String, StackView>, now: Timestamp) -> Gate {
+pub fn gate(
+    own: &str,
+    wanted: &[Prerequisite],
+    stacks: &BTreeMap<String, StackView>,
+    now: Timestamp,
+) -> Gate {
     if let Some(cycle) = cycle(own, wanted, stacks) {
         return Gate::Cycle(cycle);
     }
@@ -38,12 +43,18 @@ pub fn gate(own: &str, wanted: &[Prerequisite], stacks: &BTreeMap<String, StackV
                 None => continue,
                 Some(Unmet::OutOfDate { after }) => {
                     requests.push((name.clone(), format!("after-{after}")));
-                    format!("prerequisite not satisfied for \"{name}\": prerequisite is out of date")
+                    format!(
+                        "prerequisite not satisfied for \"{name}\": prerequisite is out of date"
+                    )
                 }
                 Some(Unmet::NotRun) => {
-                    format!("prerequisite not satisfied for \"{name}\": prerequisite has not run to completion")
+                    format!(
+                        "prerequisite not satisfied for \"{name}\": prerequisite has not run to completion"
+                    )
                 }
-                Some(Unmet::Failed) => format!("prerequisite not satisfied for \"{name}\": prerequisite failed"),
+                Some(Unmet::Failed) => {
+                    format!("prerequisite not satisfied for \"{name}\": prerequisite failed")
+                }
             },
         };
         causes.push(cause);
@@ -52,12 +63,21 @@ pub fn gate(own: &str, wanted: &[Prerequisite], stacks: &BTreeMap<String, StackV
     let message = match causes.len() {
         0 => return Gate::Open,
         1 => causes.remove(0),
-        _ => format!("multiple prerequisites were not satisfied {}", causes.join(", ")),
+        _ => format!(
+            "multiple prerequisites were not satisfied {}",
+            causes.join(", ")
+        ),
     };
     requests.retain(|(name, value)| {
-        stacks.get(name).is_some_and(|view| view.reconcile_request.as_deref() != Some(value.as_str()))
+        stacks
+            .get(name)
+            .is_some_and(|view| view.reconcile_request.as_deref() != Some(value.as_str()))
     });
-    Gate::Closed { message, on, requests }
+    Gate::Closed {
+        message,
+        on,
+        requests,
+    }
 }
 
 enum Unmet {
@@ -67,21 +87,32 @@ enum Unmet {
 }
 
 fn unmet(prerequisite: &Prerequisite, view: &StackView, now: Timestamp) -> Option<Unmet> {
-    let Some(last) = &view.last else { return Some(Unmet::NotRun) };
-    if view.deleting || last.generation != view.generation || last.reconcile_request != view.reconcile_request {
+    let Some(last) = &view.last else {
+        return Some(Unmet::NotRun);
+    };
+    if view.deleting
+        || last.generation != view.generation
+        || last.reconcile_request != view.reconcile_request
+    {
         return Some(Unmet::NotRun);
     }
     if !last.succeeded {
         return Some(Unmet::Failed);
     }
     match prerequisite.within {
-        Some(within) if now.since(last.at) > within => Some(Unmet::OutOfDate { after: last.name.clone() }),
+        Some(within) if now.since(last.at) > within => Some(Unmet::OutOfDate {
+            after: last.name.clone(),
+        }),
         _ => None,
     }
 }
 
 /// A cycle through `own`, if there is one. Cycles among others are theirs to report.
-fn cycle(own: &str, wanted: &[Prerequisite], stacks: &BTreeMap<String, StackView>) -> Option<Vec<String>> {
+fn cycle(
+    own: &str,
+    wanted: &[Prerequisite],
+    stacks: &BTreeMap<String, StackView>,
+) -> Option<Vec<String>> {
     fn walk(
         at: &str,
         own: &str,
@@ -116,7 +147,10 @@ fn cycle(own: &str, wanted: &[Prerequisite], stacks: &BTreeMap<String, StackView
 }
 
 /// When a prerequisite that is satisfied now goes out of date by itself: only a Stack with a run due needs to know.
-pub fn satisfied_until(wanted: &[Prerequisite], stacks: &BTreeMap<String, StackView>) -> Option<Timestamp> {
+pub fn satisfied_until(
+    wanted: &[Prerequisite],
+    stacks: &BTreeMap<String, StackView>,
+) -> Option<Timestamp> {
     wanted
         .iter()
         .filter_map(|p| Some(stacks.get(&p.name)?.last.as_ref()?.at.after(p.within?)))

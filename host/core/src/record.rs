@@ -25,23 +25,43 @@ pub fn record(
         reconcile_request: intent.reconcile_request.clone(),
         name: Some(update.to_owned()),
         type_: Some(operation.as_str().to_owned()),
-        state: Some(if succeeded { UpdateState::Succeeded } else { UpdateState::Failed }),
+        state: Some(if succeeded {
+            UpdateState::Succeeded
+        } else {
+            UpdateState::Failed
+        }),
         message: (!summary.message.is_empty()).then(|| summary.message.clone()),
         last_attempted_commit: Some(intent.revision.clone()),
         last_successful_commit: if succeeded {
             Some(intent.revision.clone())
         } else {
-            previous.as_ref().and_then(|p| p.last_successful_commit.clone())
+            previous
+                .as_ref()
+                .and_then(|p| p.last_successful_commit.clone())
         },
         permalink: summary.permalink.clone(),
         last_resync_time: Some(time(summary.ended_at_ms)),
-        failures: if succeeded { 0 } else { failures(previous.as_ref(), intent) },
+        failures: if succeeded {
+            0
+        } else {
+            failures(previous.as_ref(), intent)
+        },
         sequence: intent.sequence,
         next_attempt: None,
-        failure_class: if succeeded { None } else { summary.class.clone() },
-        failure_reason: if succeeded { None } else { summary.reason.clone() },
+        failure_class: if succeeded {
+            None
+        } else {
+            summary.class.clone()
+        },
+        failure_reason: if succeeded {
+            None
+        } else {
+            summary.reason.clone()
+        },
         stack_outputs: Some(intent.stack_outputs.clone()).filter(|digest| !digest.is_empty()),
-        resources: summary.resources.or_else(|| previous.as_ref().and_then(|p| p.resources)),
+        resources: summary
+            .resources
+            .or_else(|| previous.as_ref().and_then(|p| p.resources)),
         subtree: intent.subtree.clone(),
     };
     if !succeeded && FailureClass::parse(last.failure_class.as_deref()).retries() {
@@ -58,7 +78,8 @@ pub fn record(
     } else if succeeded && let Some(outputs) = &summary.outputs {
         status.outputs = Some(outputs.clone());
     }
-    let touched = operation.mutates() && (summary.reached_engine || summary.state == RunState::Lost);
+    let touched =
+        operation.mutates() && (summary.reached_engine || summary.state == RunState::Lost);
     if destroyed {
         status.mutated = Some(false);
     } else if touched {
@@ -89,8 +110,14 @@ fn failures(previous: Option<&LastUpdate>, intent: &RunIntent) -> i64 {
 pub fn may_have_resources(status: &StackStatus) -> bool {
     status.mutated.unwrap_or_else(|| {
         status.project_info.is_some()
-            || status.outputs.as_ref().is_some_and(|outputs| !outputs.is_empty())
-            || status.last_update.as_ref().is_some_and(|last| last.operation().is_none_or(Operation::mutates))
+            || status
+                .outputs
+                .as_ref()
+                .is_some_and(|outputs| !outputs.is_empty())
+            || status
+                .last_update
+                .as_ref()
+                .is_some_and(|last| last.operation().is_none_or(Operation::mutates))
     })
 }
 

@@ -32,7 +32,10 @@ pub fn run_request(stack: &Stack, update: Ours<'_>, epoch: u64, mounts: &Mounts<
         config: config(stack, mounts),
         environments: spec.environment.clone(),
         options: options(&update.update.spec),
-        timeout_seconds: spec.timeout_seconds.and_then(|seconds| u64::try_from(seconds).ok()).filter(|s| *s > 0),
+        timeout_seconds: spec
+            .timeout_seconds
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .filter(|s| *s > 0),
         release_locks: intent.release_locks.clone(),
     }
 }
@@ -49,9 +52,17 @@ pub fn update_spec(stack: &Stack, operation: Operation, message: String) -> Upda
         ttl_after_completed: Some("24h".to_owned()),
         message: Some(message),
         target: (deploys && !spec.targets.is_empty()).then(|| spec.targets.clone()),
-        target_dependents: if deploys { set(spec.target_dependents) } else { None },
+        target_dependents: if deploys {
+            set(spec.target_dependents)
+        } else {
+            None
+        },
         refresh: if deploys { set(spec.refresh) } else { None },
-        run_program: if operation == Operation::Destroy { set(spec.run_program) } else { None },
+        run_program: if operation == Operation::Destroy {
+            set(spec.run_program)
+        } else {
+            None
+        },
         ..UpdateSpec::default()
     }
 }
@@ -75,17 +86,39 @@ fn config(stack: &Stack, mounts: &Mounts<'_>) -> Vec<ConfigItem> {
     let spec = &stack.spec;
     // One entry a key. The later ones win, so that a secret reference replaces a plain value of the same name.
     let mut items: BTreeMap<&str, ConfigItem> = BTreeMap::new();
-    let item = |key: &str, value, secret| ConfigItem { key: key.to_owned(), path: false, value, secret };
+    let item = |key: &str, value, secret| ConfigItem {
+        key: key.to_owned(),
+        path: false,
+        value,
+        secret,
+    };
     for (key, value) in &spec.config {
-        items.insert(key, item(key, ConfigValue::Inline { value: value.clone() }, false));
+        items.insert(
+            key,
+            item(
+                key,
+                ConfigValue::Inline {
+                    value: value.clone(),
+                },
+                false,
+            ),
+        );
     }
     for (key, reference) in &spec.config_ref {
-        let path = format!("{}/{}/{}", mounts.config_maps, reference.name, reference.key);
-        let value = ConfigValue::File { path, json: reference.json.unwrap_or_default() };
+        let path = format!(
+            "{}/{}/{}",
+            mounts.config_maps, reference.name, reference.key
+        );
+        let value = ConfigValue::File {
+            path,
+            json: reference.json.unwrap_or_default(),
+        };
         items.insert(key, item(key, value, false));
     }
     for (key, value) in &spec.secrets {
-        let value = ConfigValue::Inline { value: Value::String(value.expose().to_owned()) };
+        let value = ConfigValue::Inline {
+            value: Value::String(value.expose().to_owned()),
+        };
         items.insert(key, item(key, value, true));
     }
     let namespace = stack.metadata.namespace.as_deref().unwrap_or("default");
@@ -95,7 +128,9 @@ fn config(stack: &Stack, mounts: &Mounts<'_>) -> Vec<ConfigItem> {
                 let path = format!("{}/{}/{}", mounts.secrets, secret.name, secret.key);
                 ConfigValue::File { path, json: false }
             }
-            Ok(Selector::Literal(text)) => ConfigValue::Inline { value: Value::String(text.expose().to_owned()) },
+            Ok(Selector::Literal(text)) => ConfigValue::Inline {
+                value: Value::String(text.expose().to_owned()),
+            },
             // Refused by the strict reading of the specification, before any run.
             Ok(Selector::ConfigMap(_) | Selector::StackOutput { .. }) | Err(_) => continue,
         };

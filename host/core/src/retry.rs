@@ -14,7 +14,12 @@ const JITTER: f64 = 0.1;
 
 /// The delay after the `attempts`-th failure (from 1). `key` is whatever names the object and the cause: the same key
 /// and attempt give the same delay.
-pub fn delay(class: FailureClass, attempts: i64, cap: Option<Duration>, key: &impl Serialize) -> Duration {
+pub fn delay(
+    class: FailureClass,
+    attempts: i64,
+    cap: Option<Duration>,
+    key: &impl Serialize,
+) -> Duration {
     let cap = cap.unwrap_or_else(|| class.cap()).as_secs_f64();
     let exponent = (attempts.clamp(1, 40) - 1) as f64;
     let plain = (class.first_delay().as_secs_f64() * FACTOR.powf(exponent)).min(cap);
@@ -52,7 +57,10 @@ mod tests {
     #[test]
     fn the_stacks_cap_wins() {
         let five = Some(Duration::from_secs(5));
-        assert_eq!(delay(FailureClass::Program, 1, five, &"uid"), Duration::from_secs(5));
+        assert_eq!(
+            delay(FailureClass::Program, 1, five, &"uid"),
+            Duration::from_secs(5)
+        );
     }
 
     #[test]

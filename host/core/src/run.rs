@@ -38,8 +38,14 @@ impl<'a> Ours<'a> {
 
     /// It ended, or never will start.
     pub fn finished(&self) -> bool {
-        let conditions = self.update.status.iter().flat_map(|status| &status.conditions);
-        conditions.into_iter().any(|c| c.type_ == windlass_api::conditions::COMPLETE && c.status == "True")
+        let conditions = self
+            .update
+            .status
+            .iter()
+            .flat_map(|status| &status.conditions);
+        conditions
+            .into_iter()
+            .any(|c| c.type_ == windlass_api::conditions::COMPLETE && c.status == "True")
     }
 
     pub fn ended_at(&self) -> Option<Timestamp> {
@@ -48,7 +54,13 @@ impl<'a> Ours<'a> {
 
     fn cancel_requested(&self) -> bool {
         self.update.metadata.deletion_timestamp.is_some()
-            || self.update.metadata.annotations.iter().flatten().any(|(name, _)| name == CANCEL_ANNOTATION)
+            || self
+                .update
+                .metadata
+                .annotations
+                .iter()
+                .flatten()
+                .any(|(name, _)| name == CANCEL_ANNOTATION)
     }
 }
 
@@ -61,22 +73,44 @@ pub fn ours<'a>(stack: &Stack, updates: &'a [Update]) -> impl Iterator<Item = Ou
         let intent = update.spec.intent.as_ref()?;
         let name = update.metadata.name.as_deref()?;
         let operation = update.spec.operation().ok()?;
-        (name == prefix_of(intent.sequence)).then_some(Ours { name, update, intent, operation })
+        (name == prefix_of(intent.sequence)).then_some(Ours {
+            name,
+            update,
+            intent,
+            operation,
+        })
     })
 }
 
 /// Deals with the run that is not recorded yet. None: there is none (or its end has just gone into `live.status`),
 /// and the decision goes on.
-pub(crate) fn in_flight(live: &mut Live<'_>, checked: Option<&Checked>) -> Option<(Phase, Activity)> {
-    let recorded = live.status.last_update.as_ref().map_or(0, |last| last.sequence);
+pub(crate) fn in_flight(
+    live: &mut Live<'_>,
+    checked: Option<&Checked>,
+) -> Option<(Phase, Activity)> {
+    let recorded = live
+        .status
+        .last_update
+        .as_ref()
+        .map_or(0, |last| last.sequence);
     let newest = ours(live.stack, &live.s.objects.updates)
         .filter(|update| update.intent.sequence > recorded)
         .max_by_key(|update| update.intent.sequence);
     // Those that are recorded and still carry the finalizer: the process ended before it could release them.
     for update in ours(live.stack, &live.s.objects.updates) {
-        let held = update.update.metadata.finalizers.as_ref().is_some_and(|all| !all.is_empty());
-        if held && update.finished() && (update.intent.sequence <= recorded || update.summary().is_none()) {
-            live.draft.release.push(Write::ReleaseUpdate { update: update.name.to_owned() });
+        let held = update
+            .update
+            .metadata
+            .finalizers
+            .as_ref()
+            .is_some_and(|all| !all.is_empty());
+        if held
+            && update.finished()
+            && (update.intent.sequence <= recorded || update.summary().is_none())
+        {
+            live.draft.release.push(Write::ReleaseUpdate {
+                update: update.name.to_owned(),
+            });
         }
     }
     let Some(update) = newest else {
@@ -110,33 +144,59 @@ fn record_end(live: &mut Live<'_>, update: Ours<'_>, summary: &RunSummary) {
         update.intent,
         summary,
     );
-    live.draft.release.push(Write::ReleaseUpdate { update: update.name.to_owned() });
+    live.draft.release.push(Write::ReleaseUpdate {
+        update: update.name.to_owned(),
+    });
     if summary.state == RunState::Succeeded {
-        live.draft.event(false, "StackCreated", "Successfully updated stack");
+        live.draft
+            .event(false, "StackCreated", "Successfully updated stack");
     } else {
-        live.draft.event(true, "StackUpdateFailure", format!("Failed to update Stack: {}", summary.message));
+        live.draft.event(
+            true,
+            "StackUpdateFailure",
+            format!("Failed to update Stack: {}", summary.message),
+        );
     }
 }
 
 /// Not started yet: is it still what is wanted, and is there a place to run it?
 fn start(live: &mut Live<'_>, update: Ours<'_>, checked: Option<&Checked>) -> (Phase, Activity) {
-    let wanted = if live.deleting { Operation::Destroy } else { Checked::operation(&live.stack.spec) };
+    let wanted = if live.deleting {
+        Operation::Destroy
+    } else {
+        Checked::operation(&live.stack.spec)
+    };
     let current = checked.is_some_and(|checked| {
         checked.inputs_digest(live.stack, &live.s.objects) == update.intent.inputs
             && checked.missing(&live.s.objects).is_empty()
     });
     let suspended = live.stack.spec.suspend && !live.deleting;
     let unneeded = live.deleting && !live.must_destroy();
-    if !current || wanted != update.operation || suspended || unneeded || update.cancel_requested() {
+    if !current || wanted != update.operation || suspended || unneeded || update.cancel_requested()
+    {
         let outcome = UpdateOutcome::Superseded;
-        live.draft.finish_update.push(Write::FinishUpdate { update: update.name.to_owned(), outcome });
-        return (busy(live, update, "the inputs changed before the run started"), Activity::Busy);
+        live.draft.finish_update.push(Write::FinishUpdate {
+            update: update.name.to_owned(),
+            outcome,
+        });
+        return (
+            busy(live, update, "the inputs changed before the run started"),
+            Activity::Busy,
+        );
     }
-    let Some(checked) = checked else { return (busy(live, update, "reading the specification"), Activity::Busy) };
+    let Some(checked) = checked else {
+        return (
+            busy(live, update, "reading the specification"),
+            Activity::Busy,
+        );
+    };
     let digest = checked.workspace_digest(&live.stack.spec, &live.s.objects);
     live.draft.ensure_workspace(&digest);
     let Some(instance) = &live.s.objects.workspace.current else {
-        return (busy(live, update, "waiting for workspace readiness"), Activity::Busy);
+        return (
+            busy(live, update, "waiting for workspace readiness"),
+            Activity::Busy,
+        );
     };
     match &instance.phase {
         InstancePhase::Ready { boot_id } if instance.spec_digest == digest => {
@@ -146,17 +206,37 @@ fn start(live: &mut Live<'_>, update: Ours<'_>, checked: Option<&Checked>) -> (P
                 boot_id: boot_id.clone(),
                 at_ms: live.s.now.0,
             };
-            live.draft.start.push(Write::RecordStart { update: update.name.to_owned(), record });
-            (busy(live, update, "stack is being processed"), Activity::Busy)
+            live.draft.start.push(Write::RecordStart {
+                update: update.name.to_owned(),
+                record,
+            });
+            (
+                busy(live, update, "stack is being processed"),
+                Activity::Busy,
+            )
         }
         InstancePhase::Failing { reason, message } => {
-            let phase = Phase::stalled(StallReason::WorkspaceFailed, format!("{reason}: {message}"));
-            (phase, Activity::Blocked { on: vec!["the workspace to start".into()] })
+            let phase =
+                Phase::stalled(StallReason::WorkspaceFailed, format!("{reason}: {message}"));
+            (
+                phase,
+                Activity::Blocked {
+                    on: vec!["the workspace to start".into()],
+                },
+            )
         }
-        InstancePhase::Starting { message } if !message.is_empty() => {
-            (busy(live, update, &format!("waiting for workspace readiness: {message}")), Activity::Busy)
-        }
-        _ => (busy(live, update, "waiting for workspace readiness"), Activity::Busy),
+        InstancePhase::Starting { message } if !message.is_empty() => (
+            busy(
+                live,
+                update,
+                &format!("waiting for workspace readiness: {message}"),
+            ),
+            Activity::Busy,
+        ),
+        _ => (
+            busy(live, update, "waiting for workspace readiness"),
+            Activity::Busy,
+        ),
     }
 }
 
@@ -166,7 +246,10 @@ fn follow(live: &mut Live<'_>, update: Ours<'_>, started: &RunRecord) -> (Phase,
     if place.ended.contains(&started.instance) {
         let message = "the workspace ended while the run was under way; what it did is found out by the next run";
         finish(live, update, lost_summary(live.s.now, started, message));
-        return (busy(live, update, "the workspace of the run is lost"), Activity::Busy);
+        return (
+            busy(live, update, "the workspace of the run is lost"),
+            Activity::Busy,
+        );
     }
     let instance = match &place.current {
         Some(instance) if instance.uid == started.instance => instance,
@@ -176,7 +259,12 @@ fn follow(live: &mut Live<'_>, update: Ours<'_>, started: &RunRecord) -> (Phase,
                  tainted out-of-service)",
                 started.instance
             );
-            return (busy(live, update, &message), Activity::Blocked { on: vec!["the workspace's node".into()] });
+            return (
+                busy(live, update, &message),
+                Activity::Blocked {
+                    on: vec!["the workspace's node".into()],
+                },
+            );
         }
     };
     match &instance.phase {
@@ -185,16 +273,29 @@ fn follow(live: &mut Live<'_>, update: Ours<'_>, started: &RunRecord) -> (Phase,
             (busy(live, update, "restarting the agent"), Activity::Busy)
         }
         InstancePhase::Ready { boot_id } => watch(live, update, instance, boot_id),
-        InstancePhase::Unreachable { message } => {
-            (busy(live, update, &format!("the workspace cannot be reached: {message}")), Activity::Busy)
-        }
-        InstancePhase::Starting { .. } | InstancePhase::Stopping | InstancePhase::Failing { .. } => {
-            (busy(live, update, "waiting for the workspace of the run"), Activity::Busy)
-        }
+        InstancePhase::Unreachable { message } => (
+            busy(
+                live,
+                update,
+                &format!("the workspace cannot be reached: {message}"),
+            ),
+            Activity::Busy,
+        ),
+        InstancePhase::Starting { .. }
+        | InstancePhase::Stopping
+        | InstancePhase::Failing { .. } => (
+            busy(live, update, "waiting for the workspace of the run"),
+            Activity::Busy,
+        ),
     }
 }
 
-fn watch(live: &mut Live<'_>, update: Ours<'_>, instance: &Instance, boot_id: &str) -> (Phase, Activity) {
+fn watch(
+    live: &mut Live<'_>,
+    update: Ours<'_>,
+    instance: &Instance,
+    boot_id: &str,
+) -> (Phase, Activity) {
     let cause = format!("{}/{}", update.name, boot_id);
     let (name, uid) = (update.name.to_owned(), instance.uid.clone());
     if let Some(known) = live.s.seen.run.last()
@@ -202,16 +303,27 @@ fn watch(live: &mut Live<'_>, update: Ours<'_>, instance: &Instance, boot_id: &s
     {
         let end = &known.value;
         if end.has_outputs {
-            live.draft.finish_update.push(Write::SaveOutputs { update: update.name.to_owned() });
+            live.draft.finish_update.push(Write::SaveOutputs {
+                update: update.name.to_owned(),
+            });
         }
         finish(live, update, end.summary.clone());
-        return (busy(live, update, "stack is being processed"), Activity::Busy);
+        return (
+            busy(live, update, "stack is being processed"),
+            Activity::Busy,
+        );
     }
     if update.cancel_requested() {
-        let task = TaskKind::Cancel { update: name.clone(), instance: uid.clone() };
+        let task = TaskKind::Cancel {
+            update: name.clone(),
+            instance: uid.clone(),
+        };
         live.draft.task(format!("cancel/{cause}"), task);
     }
-    let task = TaskKind::Run { update: name, instance: uid };
+    let task = TaskKind::Run {
+        update: name,
+        instance: uid,
+    };
     match live.s.seen.run.answer(&cause) {
         Answer::Ask | Answer::Waiting(_) | Answer::Is(_) => live.draft.task(cause, task),
         // The agent was never able to start it: the run ends here, unless time may help.
@@ -235,18 +347,26 @@ fn watch(live: &mut Live<'_>, update: Ours<'_>, instance: &Instance, boot_id: &s
             };
             finish(live, update, summary);
         }
-        Answer::Failed { failure, retry_at, .. } => {
+        Answer::Failed {
+            failure, retry_at, ..
+        } => {
             let message = format!("the agent of the workspace: {}", failure.message);
             live.draft.retry(retry_at, cause, task);
             return (busy(live, update, &message), Activity::Busy);
         }
     }
-    (busy(live, update, "stack is being processed"), Activity::Busy)
+    (
+        busy(live, update, "stack is being processed"),
+        Activity::Busy,
+    )
 }
 
 fn finish(live: &mut Live<'_>, update: Ours<'_>, summary: RunSummary) {
     let outcome = UpdateOutcome::Ended { summary };
-    live.draft.finish_update.push(Write::FinishUpdate { update: update.name.to_owned(), outcome });
+    live.draft.finish_update.push(Write::FinishUpdate {
+        update: update.name.to_owned(),
+        outcome,
+    });
 }
 
 fn lost_summary(now: Timestamp, started: &RunRecord, message: &str) -> RunSummary {

@@ -90,8 +90,15 @@ impl std::str::FromStr for Reference {
             Some("ConfigMap") => ReferenceKind::ConfigMap,
             _ => return Err(format!("{text}: expected Secret/NAME or ConfigMap/NAME")),
         };
-        let name = parts.next().ok_or_else(|| format!("{text}: the name is missing"))?.to_owned();
-        Ok(Reference { kind, name, key: parts.next().map(str::to_owned) })
+        let name = parts
+            .next()
+            .ok_or_else(|| format!("{text}: the name is missing"))?
+            .to_owned();
+        Ok(Reference {
+            kind,
+            name,
+            key: parts.next().map(str::to_owned),
+        })
     }
 }
 
@@ -104,7 +111,9 @@ impl Serialize for Reference {
 
 impl<'de> Deserialize<'de> for Reference {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
     }
 }
 
@@ -155,15 +164,24 @@ pub struct Instance {
 #[serde(tag = "phase", rename_all = "camelCase")]
 pub enum InstancePhase {
     /// Being made; the text says what it waits for.
-    Starting { message: String },
+    Starting {
+        message: String,
+    },
     #[serde(rename_all = "camelCase")]
-    Ready { boot_id: String },
+    Ready {
+        boot_id: String,
+    },
     /// The process is gone, its state is not: ensured again, it comes back as the same instance.
     Down,
     /// Does not start, and why.
-    Failing { reason: String, message: String },
+    Failing {
+        reason: String,
+        message: String,
+    },
     /// Cannot be reached and is not proven to have ended.
-    Unreachable { message: String },
+    Unreachable {
+        message: String,
+    },
     Stopping,
 }
 
@@ -174,7 +192,6 @@ pub struct Observations {
     pub tree: Obs<Tree>,
     pub backend: Obs<Session>,
     pub run: Obs<RunEnd>,
-    pub health: Obs<Verdict>,
 }
 
 /// What a source provider answered.
@@ -217,11 +234,4 @@ pub struct RunEnd {
     pub summary: RunSummary,
     /// The run has outputs to be kept in a Secret (the values are with the port that saw them).
     pub has_outputs: bool,
-}
-
-/// What a health component says of the Stack.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verdict {
-    pub status: String,
-    pub message: String,
 }

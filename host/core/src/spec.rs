@@ -49,14 +49,17 @@ pub fn check(stack: &Stack, workspace_path: bool) -> Result<Checked, SpecError> 
     let spec = &stack.spec;
     let namespace = stack.metadata.namespace.as_deref().unwrap_or("default");
     if spec.stack.trim().is_empty() {
-        return Err(SpecError("spec.stack is empty; name the Pulumi stack, as in organization/project/stack".into()));
+        return Err(SpecError(
+            "spec.stack is empty; name the Pulumi stack, as in organization/project/stack".into(),
+        ));
     }
     let source = source_kind(spec, workspace_path)?;
     let own = stack.metadata.name.as_deref().unwrap_or_default();
     let mut prerequisites = Vec::new();
     for (index, written) in spec.prerequisites.iter().enumerate() {
-        let prerequisite =
-            written.normalize().map_err(|error| SpecError(format!("spec.prerequisites[{index}]: {error}")))?;
+        let prerequisite = written
+            .normalize()
+            .map_err(|error| SpecError(format!("spec.prerequisites[{index}]: {error}")))?;
         prerequisites.push(prerequisite);
     }
     let mut references = BTreeSet::new();
@@ -65,7 +68,9 @@ pub fn check(stack: &Stack, workspace_path: bool) -> Result<Checked, SpecError> 
         let path = format!("spec.envRefs.{variable}");
         match select(&path, namespace, reference)? {
             Selector::StackOutput { stack, .. } if stack == own => {
-                return Err(SpecError(format!("{path}: a Stack cannot use its own output")));
+                return Err(SpecError(format!(
+                    "{path}: a Stack cannot use its own output"
+                )));
             }
             Selector::StackOutput { stack, output } => {
                 stack_outputs.insert(variable.clone(), (stack.to_owned(), output.to_owned()));
@@ -78,7 +83,10 @@ pub fn check(stack: &Stack, workspace_path: bool) -> Result<Checked, SpecError> 
         match select(&path, namespace, reference)? {
             Selector::Secret(_) | Selector::Literal(_) => {}
             Selector::ConfigMap(_) | Selector::StackOutput { .. } => {
-                return Err(SpecError(format!("{path}: type must be Secret or Literal, found {}", reference.type_)));
+                return Err(SpecError(format!(
+                    "{path}: type must be Secret or Literal, found {}",
+                    reference.type_
+                )));
             }
         }
         references.extend(reference_of(&select(&path, namespace, reference)?));
@@ -90,9 +98,21 @@ pub fn check(stack: &Stack, workspace_path: bool) -> Result<Checked, SpecError> 
             key: Some(config.key.clone()),
         });
     }
-    let whole = |kind, name: &String| Reference { kind, name: name.clone(), key: None };
-    references.extend(spec.envs.iter().map(|name| whole(ReferenceKind::ConfigMap, name)));
-    references.extend(spec.env_secrets.iter().map(|name| whole(ReferenceKind::Secret, name)));
+    let whole = |kind, name: &String| Reference {
+        kind,
+        name: name.clone(),
+        key: None,
+    };
+    references.extend(
+        spec.envs
+            .iter()
+            .map(|name| whole(ReferenceKind::ConfigMap, name)),
+    );
+    references.extend(
+        spec.env_secrets
+            .iter()
+            .map(|name| whole(ReferenceKind::Secret, name)),
+    );
     if let Some(name) = &spec.access_token_secret {
         references.insert(Reference {
             kind: ReferenceKind::Secret,
@@ -100,7 +120,12 @@ pub fn check(stack: &Stack, workspace_path: bool) -> Result<Checked, SpecError> 
             key: Some("accessToken".to_owned()),
         });
     }
-    Ok(Checked { source, prerequisites, references, stack_outputs })
+    Ok(Checked {
+        source,
+        prerequisites,
+        references,
+        stack_outputs,
+    })
 }
 
 fn source_kind(spec: &StackSpec, workspace_path: bool) -> Result<SourceKind, SpecError> {
@@ -137,8 +162,14 @@ fn field(source: &Source<'_>) -> &'static str {
     }
 }
 
-fn select<'a>(path: &str, namespace: &str, reference: &'a ResourceRef) -> Result<Selector<'a>, SpecError> {
-    reference.selector(namespace).map_err(|error| SpecError(format!("{path}: {error}")))
+fn select<'a>(
+    path: &str,
+    namespace: &str,
+    reference: &'a ResourceRef,
+) -> Result<Selector<'a>, SpecError> {
+    reference
+        .selector(namespace)
+        .map_err(|error| SpecError(format!("{path}: {error}")))
 }
 
 fn reference_of(selector: &Selector<'_>) -> Option<Reference> {
@@ -147,13 +178,21 @@ fn reference_of(selector: &Selector<'_>) -> Option<Reference> {
         Selector::ConfigMap(map) => (ReferenceKind::ConfigMap, &map.name, &map.key),
         Selector::Literal(_) | Selector::StackOutput { .. } => return None,
     };
-    Some(Reference { kind, name: name.clone(), key: Some(key.clone()) })
+    Some(Reference {
+        kind,
+        name: name.clone(),
+        key: Some(key.clone()),
+    })
 }
 
 impl Checked {
     /// The operation that a Stack asks for while it lives.
     pub fn operation(spec: &StackSpec) -> Operation {
-        if spec.preview { Operation::Preview } else { Operation::Up }
+        if spec.preview {
+            Operation::Preview
+        } else {
+            Operation::Up
+        }
     }
 
     /// References that do not exist, as a sentence each.
@@ -172,7 +211,12 @@ impl Checked {
     pub fn missing_outputs<'a>(&'a self, objects: &Objects) -> Vec<&'a (String, String)> {
         self.stack_outputs
             .values()
-            .filter(|(stack, output)| !objects.stacks.get(stack).is_some_and(|view| view.outputs.contains_key(output)))
+            .filter(|(stack, output)| {
+                !objects
+                    .stacks
+                    .get(stack)
+                    .is_some_and(|view| view.outputs.contains_key(output))
+            })
             .collect()
     }
 
@@ -185,7 +229,13 @@ impl Checked {
             .stack_outputs
             .iter()
             .map(|(variable, (stack, output))| {
-                (variable, objects.stacks.get(stack).and_then(|view| view.outputs.get(output)))
+                (
+                    variable,
+                    objects
+                        .stacks
+                        .get(stack)
+                        .and_then(|view| view.outputs.get(output)),
+                )
             })
             .collect();
         digest(&values)
@@ -210,8 +260,11 @@ impl Checked {
     /// Digest over everything that a run depends on beside the revision: an Update that pins another digest is out of
     /// date.
     pub fn inputs_digest(&self, stack: &Stack, objects: &Objects) -> String {
-        let versions: BTreeMap<_, _> =
-            self.references.iter().map(|reference| (reference, objects.references.get(reference))).collect();
+        let versions: BTreeMap<_, _> = self
+            .references
+            .iter()
+            .map(|reference| (reference, objects.references.get(reference)))
+            .collect();
         digest(&(
             stack.metadata.uid.as_deref(),
             stack.metadata.generation,
