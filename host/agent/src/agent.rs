@@ -11,7 +11,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::watch;
 use windlass_api::run::{
-    ConfigItem, ConfigValue, InterruptCause, Operation, OutputValue, RunProgress, RunRequest, RunResult, RunState,
+    ConfigItem, ConfigValue, InterruptCause, Operation, OutputValue, RunProgress, RunRequest,
+    RunResult, RunState,
 };
 
 use crate::cli::Finder;
@@ -59,7 +60,10 @@ pub enum AgentError {
     #[error("another agent serves the state directory {0}")]
     StateDirTaken(PathBuf),
     #[error("the state directory {path} cannot be used: {source}")]
-    StateDirUnusable { path: PathBuf, source: std::io::Error },
+    StateDirUnusable {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error(transparent)]
     Journal(#[from] JournalError),
 }
@@ -124,8 +128,18 @@ impl Run {
     /// Everything from a line on; at most 512 lines at once.
     pub fn look(&self, from: u64) -> Look {
         let seen = locked(&self.seen);
-        let lines = seen.lines.iter().filter(|l| l.number >= from).take(512).cloned().collect();
-        Look { progress: seen.progress.clone(), lines, result: seen.result.clone() }
+        let lines = seen
+            .lines
+            .iter()
+            .filter(|l| l.number >= from)
+            .take(512)
+            .cloned()
+            .collect();
+        Look {
+            progress: seen.progress.clone(),
+            lines,
+            result: seen.result.clone(),
+        }
     }
 
     /// Wakes with every change.
@@ -134,7 +148,10 @@ impl Run {
     }
 
     pub fn state(&self) -> RunState {
-        locked(&self.seen).result.as_ref().map_or(RunState::Running, |r| r.state)
+        locked(&self.seen)
+            .result
+            .as_ref()
+            .map_or(RunState::Running, |r| r.state)
     }
 }
 
@@ -170,7 +187,12 @@ fn masked_request(request: &RunRequest) -> RunRequest {
 
 fn masked_result(result: &RunResult) -> RunResult {
     let mut result = result.clone();
-    for output in result.outputs.iter_mut().flat_map(BTreeMap::values_mut).filter(|o| o.secret) {
+    for output in result
+        .outputs
+        .iter_mut()
+        .flat_map(BTreeMap::values_mut)
+        .filter(|o| o.secret)
+    {
         output.value = Value::from(MASK);
     }
     result
@@ -185,9 +207,22 @@ impl Agent {
     /// Opens the state directory, alone, and takes up the runs that go on.
     pub fn open(options: Options) -> Result<Arc<Agent>, AgentError> {
         use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-        let Options { workspace, state_dir, env, supervisor, interrupt_grace } = options;
-        let unusable = |source| AgentError::StateDirUnusable { path: state_dir.clone(), source };
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&state_dir).map_err(unusable)?;
+        let Options {
+            workspace,
+            state_dir,
+            env,
+            supervisor,
+            interrupt_grace,
+        } = options;
+        let unusable = |source| AgentError::StateDirUnusable {
+            path: state_dir.clone(),
+            source,
+        };
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&state_dir)
+            .map_err(unusable)?;
         std::fs::create_dir_all(state_dir.join("runs")).map_err(unusable)?;
         let alone = std::fs::OpenOptions::new()
             .write(true)
@@ -196,7 +231,8 @@ impl Agent {
             .mode(0o600)
             .open(state_dir.join("agent.lock"))
             .map_err(unusable)?;
-        if rustix::fs::flock(&alone, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
+        if rustix::fs::flock(&alone, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err()
+        {
             return Err(AgentError::StateDirTaken(state_dir));
         }
         let (journal, memory) = Journal::open(&state_dir.join("journal.jsonl"))?;
@@ -219,7 +255,12 @@ impl Agent {
             workspace,
             slot: Slot::new(&state_dir),
             journal: Mutex::new(journal),
-            state: Mutex::new(State { epoch, runs: BTreeMap::new(), open: None, stopping: false }),
+            state: Mutex::new(State {
+                epoch,
+                runs: BTreeMap::new(),
+                open: None,
+                stopping: false,
+            }),
             _alone: alone,
         });
         for told in runs {
@@ -230,23 +271,39 @@ impl Agent {
 
     /// Goes on with a run of the journal.
     fn take_up(self: &Arc<Self>, told: Told) -> Result<(), AgentError> {
-        let Told { request, accepted_at_ms, started_at_ms, interrupted, result } = told;
+        let Told {
+            request,
+            accepted_at_ms,
+            started_at_ms,
+            interrupted,
+            result,
+        } = told;
         let id = request.id.clone();
         let run = Arc::new(Run::new(request.clone(), accepted_at_ms));
         locked(&self.state).runs.insert(id.clone(), run.clone());
         if let Some(result) = result {
             run.change(|seen| {
-                seen.masked = result.outputs.iter().flat_map(|o| o.values()).any(|o| o.secret);
+                seen.masked = result
+                    .outputs
+                    .iter()
+                    .flat_map(|o| o.values())
+                    .any(|o| o.secret);
                 seen.result = Some(result);
             });
             return Ok(());
         }
         let dir = self.workspace.run_dir(&id);
-        let unusable = |source| AgentError::StateDirUnusable { path: dir.clone(), source };
+        let unusable = |source| AgentError::StateDirUnusable {
+            path: dir.clone(),
+            source,
+        };
         std::fs::create_dir_all(&dir).map_err(unusable)?;
         // Whoever claims the run first decides whether its operation is started at all.
         if supervise::claim(&dir, &Claim::Barred).map_err(unusable)?
-            || matches!(supervise::read_json(&dir.join(supervise::CLAIM)), Some(Claim::Barred))
+            || matches!(
+                supervise::read_json(&dir.join(supervise::CLAIM)),
+                Some(Claim::Barred)
+            )
         {
             self.end(&run, run::barred(&request, accepted_at_ms));
             return Ok(());
@@ -255,10 +312,14 @@ impl Agent {
         let agent = self.clone();
         let orders = run.orders.subscribe();
         tokio::spawn(async move {
-            let listener = Reporter { agent: agent.clone(), run: run.clone() };
+            let listener = Reporter {
+                agent: agent.clone(),
+                run: run.clone(),
+            };
             let started = started_at_ms.unwrap_or(accepted_at_ms);
             let workspace = agent.workspace.clone();
-            let result = run::adopt(workspace, request, started, interrupted, orders, &listener).await;
+            let result =
+                run::adopt(workspace, request, started, interrupted, orders, &listener).await;
             agent.end(&run, result);
         });
         Ok(())
@@ -272,7 +333,10 @@ impl Agent {
     pub fn check_epoch(&self, epoch: u64) -> Result<(), AgentError> {
         let mut state = locked(&self.state);
         if epoch < state.epoch {
-            return Err(AgentError::StaleEpoch { asked: epoch, seen: state.epoch });
+            return Err(AgentError::StaleEpoch {
+                asked: epoch,
+                seen: state.epoch,
+            });
         }
         if epoch > state.epoch {
             self.append(&Record::Epoch { epoch })?;
@@ -295,16 +359,25 @@ impl Agent {
             return Err(AgentError::Stopping);
         }
         if let Some(open) = &state.open {
-            return Err(AgentError::Busy { by: format!("the run {open:?}") });
+            return Err(AgentError::Busy {
+                by: format!("the run {open:?}"),
+            });
         }
-        let unusable =
-            |source| AgentError::StateDirUnusable { path: self.workspace.state_dir.clone(), source };
+        let unusable = |source| AgentError::StateDirUnusable {
+            path: self.workspace.state_dir.clone(),
+            source,
+        };
         let by = format!("the run {:?}", request.id);
         let Some(slot) = self.slot.take(&by).map_err(unusable)? else {
-            return Err(AgentError::Busy { by: self.slot.holder() });
+            return Err(AgentError::Busy {
+                by: self.slot.holder(),
+            });
         };
         let at_ms = now_ms();
-        self.append(&Record::Accepted { at_ms, request: Box::new(masked_request(&request)) })?;
+        self.append(&Record::Accepted {
+            at_ms,
+            request: Box::new(masked_request(&request)),
+        })?;
         let run = Arc::new(Run::new(request.clone(), at_ms));
         state.runs.insert(request.id.clone(), run.clone());
         state.open = Some(request.id.clone());
@@ -318,7 +391,10 @@ impl Agent {
     }
 
     async fn carry(self: Arc<Self>, run: Arc<Run>, request: RunRequest, slot: Taken) {
-        let listener = Reporter { agent: self.clone(), run: run.clone() };
+        let listener = Reporter {
+            agent: self.clone(),
+            run: run.clone(),
+        };
         let orders = run.orders.subscribe();
         let result = run::execute(self.workspace.clone(), request, &slot, orders, &listener).await;
         drop(slot);
@@ -327,7 +403,9 @@ impl Agent {
 
     fn end(&self, run: &Run, result: RunResult) {
         tracing::info!(run = %result.id, operation = %result.operation, state = ?result.state, "{}", result.message);
-        if let Err(e) = self.append(&Record::Finished { result: Box::new(masked_result(&result)) }) {
+        if let Err(e) = self.append(&Record::Finished {
+            result: Box::new(masked_result(&result)),
+        }) {
             // The result is still told to whoever watches; a restart would judge the run again.
             tracing::error!("{e}");
         }
@@ -340,7 +418,11 @@ impl Agent {
     }
 
     pub fn run(&self, id: &str) -> Result<Arc<Run>, AgentError> {
-        locked(&self.state).runs.get(id).cloned().ok_or_else(|| AgentError::UnknownRun(id.to_owned()))
+        locked(&self.state)
+            .runs
+            .get(id)
+            .cloned()
+            .ok_or_else(|| AgentError::UnknownRun(id.to_owned()))
     }
 
     pub fn runs(&self) -> Vec<Arc<Run>> {
@@ -388,13 +470,21 @@ impl Agent {
             seen.result.as_ref().and_then(|r| r.outputs.clone())
         };
         let Some(mut outputs) = outputs else { return };
-        let env = crate::environment::compose(&self.workspace.env, &run.request.env, &self.workspace.state_dir);
+        let env = crate::environment::compose(
+            &self.workspace.env,
+            &run.request.env,
+            &self.workspace.state_dir,
+        );
         let read = match self.workspace.finder.find(&env).await {
-            Ok(cli) => run::reread(&cli, &env, &run.request.stack, &mut outputs).await.map_err(|e| e.to_string()),
+            Ok(cli) => run::reread(&cli, &env, &run.request.stack, &mut outputs)
+                .await
+                .map_err(|e| e.to_string()),
             Err(e) => Err(e.to_string()),
         };
         run.change(|seen| {
-            let Some(result) = &mut seen.result else { return };
+            let Some(result) = &mut seen.result else {
+                return;
+            };
             if let Err(e) = read {
                 tracing::warn!(run = %result.id, "{e}");
                 result.message = e;
@@ -411,7 +501,10 @@ impl Agent {
         let open = {
             let mut state = locked(&self.state);
             state.stopping = true;
-            state.open.as_ref().and_then(|id| state.runs.get(id).cloned())
+            state
+                .open
+                .as_ref()
+                .and_then(|id| state.runs.get(id).cloned())
         };
         let Some(run) = open else { return };
         run.orders.send_modify(|order| {
@@ -442,11 +535,18 @@ impl Listener for Reporter {
     fn log(&self, stderr: bool, text: String) {
         let operation: Operation = self.run.request.operation;
         // A closed standard output must not end a run.
-        let _ = std::io::Write::write_all(&mut std::io::stdout(), format!("{operation} | {text}\n").as_bytes());
+        let _ = std::io::Write::write_all(
+            &mut std::io::stdout(),
+            format!("{operation} | {text}\n").as_bytes(),
+        );
         self.run.change(|seen| {
             let number = seen.next_line;
             seen.next_line += 1;
-            seen.lines.push_back(LogLine { number, stderr, text });
+            seen.lines.push_back(LogLine {
+                number,
+                stderr,
+                text,
+            });
             if seen.lines.len() > LINES_KEPT {
                 seen.lines.pop_front();
             }
@@ -454,14 +554,21 @@ impl Listener for Reporter {
     }
 
     fn interrupting(&self, cause: InterruptCause) {
-        let record = Record::Interrupted { at_ms: now_ms(), id: self.run.request.id.clone(), cause };
+        let record = Record::Interrupted {
+            at_ms: now_ms(),
+            id: self.run.request.id.clone(),
+            cause,
+        };
         if let Err(e) = self.agent.append(&record) {
             tracing::error!("{e}");
         }
     }
 
     fn starting(&self) {
-        let record = Record::Started { at_ms: now_ms(), id: self.run.request.id.clone() };
+        let record = Record::Started {
+            at_ms: now_ms(),
+            id: self.run.request.id.clone(),
+        };
         if let Err(e) = self.agent.append(&record) {
             tracing::error!("{e}");
         }

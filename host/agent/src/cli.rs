@@ -69,10 +69,15 @@ pub struct Finder {
 
 impl Finder {
     pub async fn find(&self, env: &Env) -> Result<Cli, CliError> {
-        let missing = || CliError::PulumiMissing { path: env.get("PATH").cloned().unwrap_or_default() };
+        let missing = || CliError::PulumiMissing {
+            path: env.get("PATH").cloned().unwrap_or_default(),
+        };
         let program = which("pulumi", env).ok_or_else(missing)?;
         let meta = std::fs::metadata(&program).map_err(|_| missing())?;
-        let stamp = (meta.modified().unwrap_or(SystemTime::UNIX_EPOCH), meta.len());
+        let stamp = (
+            meta.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+            meta.len(),
+        );
         if let Ok(known) = self.known.lock()
             && let Some((path, time, len, cli)) = &*known
             && *path == program
@@ -80,16 +85,32 @@ impl Finder {
         {
             return Ok(cli.clone());
         }
-        let unusable = |message: String| CliError::PulumiUnusable { program: program.clone(), message };
-        let said = command(&program, env, Path::new("/"), &["version".into()], Given::default())
-            .await
-            .map_err(|e| unusable(e.to_string()))?;
-        let text = String::from_utf8_lossy(&said.stdout).trim().trim_start_matches('v').to_owned();
-        let numbers = parse_version(&text).ok_or_else(|| unusable(format!("it says {text:?} to `pulumi version`")))?;
+        let unusable = |message: String| CliError::PulumiUnusable {
+            program: program.clone(),
+            message,
+        };
+        let said = command(
+            &program,
+            env,
+            Path::new("/"),
+            &["version".into()],
+            Given::default(),
+        )
+        .await
+        .map_err(|e| unusable(e.to_string()))?;
+        let text = String::from_utf8_lossy(&said.stdout)
+            .trim()
+            .trim_start_matches('v')
+            .to_owned();
+        let numbers = parse_version(&text)
+            .ok_or_else(|| unusable(format!("it says {text:?} to `pulumi version`")))?;
         if numbers < OLDEST {
             return Err(CliError::PulumiVersionTooLow { version: text });
         }
-        let cli = Cli { program: program.clone(), version: text };
+        let cli = Cli {
+            program: program.clone(),
+            version: text,
+        };
         if let Ok(mut known) = self.known.lock() {
             *known = Some((program, stamp.0, stamp.1, cli.clone()));
         }
@@ -104,14 +125,26 @@ fn parse_version(text: &str) -> Option<(u64, u64)> {
 
 impl Cli {
     /// Runs one short command to its end.
-    pub async fn say(&self, env: &Env, cwd: &Path, args: &[String], given: Given) -> std::io::Result<Said> {
+    pub async fn say(
+        &self,
+        env: &Env,
+        cwd: &Path,
+        args: &[String],
+        given: Given,
+    ) -> std::io::Result<Said> {
         let mut all = vec!["--non-interactive".to_owned(), "--color=never".to_owned()];
         all.extend_from_slice(args);
         command(&self.program, env, cwd, &all, given).await
     }
 }
 
-async fn command(program: &Path, env: &Env, cwd: &Path, args: &[String], given: Given) -> std::io::Result<Said> {
+async fn command(
+    program: &Path,
+    env: &Env,
+    cwd: &Path,
+    args: &[String],
+    given: Given,
+) -> std::io::Result<Said> {
     let Given { stdin, env: more } = given;
     let mut child = Command::new(program)
         .args(args)
@@ -119,7 +152,11 @@ async fn command(program: &Path, env: &Env, cwd: &Path, args: &[String], given: 
         .envs(env)
         .envs(more)
         .current_dir(cwd)
-        .stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() })
+        .stdin(if stdin.is_some() {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true)
@@ -129,7 +166,12 @@ async fn command(program: &Path, env: &Env, cwd: &Path, args: &[String], given: 
     }
     let output = tokio::time::timeout(PATIENCE, child.wait_with_output())
         .await
-        .map_err(|_| std::io::Error::new(std::io::ErrorKind::TimedOut, "it did not end within 5 minutes"))??;
+        .map_err(|_| {
+            std::io::Error::new(
+                std::io::ErrorKind::TimedOut,
+                "it did not end within 5 minutes",
+            )
+        })??;
     Ok(Said {
         code: output.status.code(),
         stdout: output.stdout,
@@ -147,20 +189,32 @@ mod tests {
         let file = dir.join("pulumi");
         std::fs::write(&file, format!("#!/bin/sh\necho '{says}'\n")).unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
-        Env::from([("PATH".to_owned(), format!("{}:/usr/bin:/bin", dir.display()))])
+        Env::from([(
+            "PATH".to_owned(),
+            format!("{}:/usr/bin:/bin", dir.display()),
+        )])
     }
 
     #[tokio::test]
     async fn versions_are_judged() {
         let dir = tempfile::tempdir().unwrap();
         let env = shim(dir.path(), "v3.259.0");
-        assert_eq!(Finder::default().find(&env).await.unwrap().version, "3.259.0");
+        assert_eq!(
+            Finder::default().find(&env).await.unwrap().version,
+            "3.259.0"
+        );
         let env = shim(dir.path(), "v3.226.1");
         let old = Finder::default().find(&env).await.unwrap_err();
         assert_eq!(old.reason(), "PulumiVersionTooLow");
         let env = shim(dir.path(), "hello");
-        assert_eq!(Finder::default().find(&env).await.unwrap_err().reason(), "PulumiUnusable");
+        assert_eq!(
+            Finder::default().find(&env).await.unwrap_err().reason(),
+            "PulumiUnusable"
+        );
         let env = Env::from([("PATH".to_owned(), "/nonexistent".to_owned())]);
-        assert_eq!(Finder::default().find(&env).await.unwrap_err().reason(), "PulumiMissing");
+        assert_eq!(
+            Finder::default().find(&env).await.unwrap_err().reason(),
+            "PulumiMissing"
+        );
     }
 }

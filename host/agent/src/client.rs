@@ -64,7 +64,10 @@ impl ClientError {
             Code::NotFound => ClientError::UnknownRun(text),
             Code::Unavailable if text == "the agent is stopping" => ClientError::Stopping(text),
             Code::Unavailable | Code::Unknown | Code::Cancelled | Code::DeadlineExceeded => {
-                ClientError::Unreachable { place: place.display().to_string(), message: text }
+                ClientError::Unreachable {
+                    place: place.display().to_string(),
+                    message: text,
+                }
             }
             _ => ClientError::Refused(text),
         }
@@ -99,7 +102,10 @@ pub enum Started {
 pub enum TreePut {
     /// It was there: nothing was sent but its name.
     Present,
-    Sent { bytes: u64, entries: u32 },
+    Sent {
+        bytes: u64,
+        entries: u32,
+    },
 }
 
 /// One of an agent's runs.
@@ -134,11 +140,14 @@ impl AgentClient {
     /// Connects to an agent's unix socket. Every request carries the epoch.
     pub async fn connect(socket: &Path, epoch: u64) -> Result<AgentClient, ClientError> {
         let place = socket.to_owned();
-        let unreachable =
-            |e: &dyn std::error::Error| ClientError::Unreachable { place: place.display().to_string(), message: deepest(e) };
+        let unreachable = |e: &dyn std::error::Error| ClientError::Unreachable {
+            place: place.display().to_string(),
+            message: deepest(e),
+        };
         let path = place.clone();
         // The name is not used: the connector knows where to go.
-        let endpoint = Endpoint::from_static("http://agent.invalid").connect_timeout(Duration::from_secs(5));
+        let endpoint =
+            Endpoint::from_static("http://agent.invalid").connect_timeout(Duration::from_secs(5));
         let channel = endpoint
             .connect_with_connector(tower::service_fn(move |_| {
                 let path = path.clone();
@@ -149,7 +158,11 @@ impl AgentClient {
         let inner = agent_client::AgentClient::new(channel)
             .max_decoding_message_size(LARGEST_MESSAGE)
             .max_encoding_message_size(LARGEST_MESSAGE);
-        Ok(AgentClient { inner, place, epoch })
+        Ok(AgentClient {
+            inner,
+            place,
+            epoch,
+        })
     }
 
     fn error(&self, status: Status) -> ClientError {
@@ -157,8 +170,17 @@ impl AgentClient {
     }
 
     pub async fn hello(&self) -> Result<AgentInfo, ClientError> {
-        let request = proto::HelloRequest { protocol: PROTOCOL, epoch: self.epoch };
-        let reply = self.inner.clone().hello(request).await.map_err(|s| self.error(s))?.into_inner();
+        let request = proto::HelloRequest {
+            protocol: PROTOCOL,
+            epoch: self.epoch,
+        };
+        let reply = self
+            .inner
+            .clone()
+            .hello(request)
+            .await
+            .map_err(|s| self.error(s))?
+            .into_inner();
         let proto::HelloReply {
             protocol,
             boot_id,
@@ -174,15 +196,28 @@ impl AgentClient {
             boot_id,
             pid,
             agent_version,
-            pulumi: if pulumi_problem.is_empty() { Ok(pulumi_version) } else { Err(pulumi_problem) },
+            pulumi: if pulumi_problem.is_empty() {
+                Ok(pulumi_version)
+            } else {
+                Err(pulumi_problem)
+            },
             open_run: (!open_run.is_empty()).then_some(open_run),
             hostname,
         })
     }
 
     pub async fn has_tree(&self, digest: &str) -> Result<bool, ClientError> {
-        let request = proto::HasTreeRequest { digest: digest.to_owned() };
-        Ok(self.inner.clone().has_tree(request).await.map_err(|s| self.error(s))?.into_inner().present)
+        let request = proto::HasTreeRequest {
+            digest: digest.to_owned(),
+        };
+        Ok(self
+            .inner
+            .clone()
+            .has_tree(request)
+            .await
+            .map_err(|s| self.error(s))?
+            .into_inner()
+            .present)
     }
 
     /// Sends a tree as a tar stream unless the agent has it. `digest` names it; what was sent is summed up by itself.
@@ -195,7 +230,10 @@ impl AgentClient {
             return Ok(TreePut::Present);
         }
         let (parts, stream) = mpsc::channel(4);
-        let head = Part::Head(proto::PutTreeHead { epoch: self.epoch, digest: digest.to_owned() });
+        let head = Part::Head(proto::PutTreeHead {
+            epoch: self.epoch,
+            digest: digest.to_owned(),
+        });
         let reading = tokio::spawn(async move {
             let part = |part| proto::PutTreeRequest { part: Some(part) };
             if parts.send(part(head)).await.is_err() {
@@ -219,31 +257,69 @@ impl AgentClient {
                 }
             }
             let sha256 = hex::encode(hash.finalize());
-            let _ = parts.send(part(Part::End(proto::PutTreeEnd { sha256 }))).await;
+            let _ = parts
+                .send(part(Part::End(proto::PutTreeEnd { sha256 })))
+                .await;
             Ok::<(), io::Error>(())
         });
-        let reply = self.inner.clone().put_tree(ReceiverStream::new(stream)).await;
-        reading.await.map_err(|e| ClientError::Unreadable(e.to_string()))??;
-        let proto::PutTreeReply { bytes, entries, present } = reply.map_err(|s| self.error(s))?.into_inner();
-        Ok(if present { TreePut::Present } else { TreePut::Sent { bytes, entries } })
+        let reply = self
+            .inner
+            .clone()
+            .put_tree(ReceiverStream::new(stream))
+            .await;
+        reading
+            .await
+            .map_err(|e| ClientError::Unreadable(e.to_string()))??;
+        let proto::PutTreeReply {
+            bytes,
+            entries,
+            present,
+        } = reply.map_err(|s| self.error(s))?.into_inner();
+        Ok(if present {
+            TreePut::Present
+        } else {
+            TreePut::Sent { bytes, entries }
+        })
     }
 
     /// Returns once the agent's journal has the run. The request's own epoch is replaced by this client's.
     pub async fn start_run(&self, request: &RunRequest) -> Result<Started, ClientError> {
-        let spec = RunRequest { epoch: self.epoch, ..request.clone() };
+        let spec = RunRequest {
+            epoch: self.epoch,
+            ..request.clone()
+        };
         let request = proto::StartRunRequest {
             epoch: self.epoch,
             id: spec.id.clone(),
             spec: serde_json::to_vec(&spec).map_err(|e| ClientError::Unreadable(e.to_string()))?,
         };
-        let reply = self.inner.clone().start_run(request).await.map_err(|s| self.error(s))?.into_inner();
-        Ok(if reply.known { Started::Known } else { Started::New })
+        let reply = self
+            .inner
+            .clone()
+            .start_run(request)
+            .await
+            .map_err(|s| self.error(s))?
+            .into_inner();
+        Ok(if reply.known {
+            Started::Known
+        } else {
+            Started::New
+        })
     }
 
     /// Follows a run, from a line of its log on. The stream ends with the result, or with an error.
     pub async fn watch_run(&self, id: &str, from: u64) -> Result<RunEvents, ClientError> {
-        let request = proto::WatchRunRequest { id: id.to_owned(), from };
-        let mut stream = self.inner.clone().watch_run(request).await.map_err(|s| self.error(s))?.into_inner();
+        let request = proto::WatchRunRequest {
+            id: id.to_owned(),
+            from,
+        };
+        let mut stream = self
+            .inner
+            .clone()
+            .watch_run(request)
+            .await
+            .map_err(|s| self.error(s))?
+            .into_inner();
         let place = self.place.clone();
         let (events, received) = mpsc::channel(64);
         tokio::spawn(async move {
@@ -254,9 +330,15 @@ impl AgentClient {
                         Some(Event::Progress(json)) => serde_json::from_slice(&json)
                             .map(RunEvent::Progress)
                             .map_err(|e| ClientError::Unreadable(e.to_string())),
-                        Some(Event::Log(proto::LogLine { number, stderr, text })) => {
-                            Ok(RunEvent::Log(LogLine { number, stderr, text }))
-                        }
+                        Some(Event::Log(proto::LogLine {
+                            number,
+                            stderr,
+                            text,
+                        })) => Ok(RunEvent::Log(LogLine {
+                            number,
+                            stderr,
+                            text,
+                        })),
                         Some(Event::ResultChunk(chunk)) => {
                             if result.len() + chunk.len() > LARGEST_RESULT {
                                 Err(ClientError::Unreadable("a result beyond 64 MiB".into()))
@@ -271,7 +353,9 @@ impl AgentClient {
                     Ok(None) => {
                         let end = serde_json::from_slice(&result)
                             .map(|result| RunEvent::Result(Box::new(result)))
-                            .map_err(|e| ClientError::Unreadable(format!("the end of the run: {e}")));
+                            .map_err(|e| {
+                                ClientError::Unreadable(format!("the end of the run: {e}"))
+                            });
                         let _ = events.send(end).await;
                         return;
                     }
@@ -294,28 +378,60 @@ impl AgentClient {
                 return Ok(*result);
             }
         }
-        Err(ClientError::Unreadable("the end of the run is missing".into()))
+        Err(ClientError::Unreadable(
+            "the end of the run is missing".into(),
+        ))
     }
 
     pub async fn cancel_run(&self, id: &str) -> Result<(), ClientError> {
-        let request = proto::CancelRunRequest { epoch: self.epoch, id: id.to_owned() };
-        self.inner.clone().cancel_run(request).await.map_err(|s| self.error(s))?;
+        let request = proto::CancelRunRequest {
+            epoch: self.epoch,
+            id: id.to_owned(),
+        };
+        self.inner
+            .clone()
+            .cancel_run(request)
+            .await
+            .map_err(|s| self.error(s))?;
         Ok(())
     }
 
     /// Lets the agent forget a run that has ended and was recorded elsewhere.
     pub async fn forget_run(&self, id: &str) -> Result<(), ClientError> {
-        let request = proto::ForgetRunRequest { epoch: self.epoch, id: id.to_owned() };
-        self.inner.clone().forget_run(request).await.map_err(|s| self.error(s))?;
+        let request = proto::ForgetRunRequest {
+            epoch: self.epoch,
+            id: id.to_owned(),
+        };
+        self.inner
+            .clone()
+            .forget_run(request)
+            .await
+            .map_err(|s| self.error(s))?;
         Ok(())
     }
 
     pub async fn list_runs(&self) -> Result<Vec<RunSummary>, ClientError> {
-        let reply = self.inner.clone().list_runs(proto::ListRunsRequest {}).await.map_err(|s| self.error(s))?;
+        let reply = self
+            .inner
+            .clone()
+            .list_runs(proto::ListRunsRequest {})
+            .await
+            .map_err(|s| self.error(s))?;
         let summary = |run: proto::RunSummary| {
-            let proto::RunSummary { id, operation, state, accepted_at_ms } = run;
-            let state = serde_json::from_value(state.into()).map_err(|e| ClientError::Unreadable(e.to_string()))?;
-            Ok(RunSummary { id, operation, state, accepted_at_ms })
+            let proto::RunSummary {
+                id,
+                operation,
+                state,
+                accepted_at_ms,
+            } = run;
+            let state = serde_json::from_value(state.into())
+                .map_err(|e| ClientError::Unreadable(e.to_string()))?;
+            Ok(RunSummary {
+                id,
+                operation,
+                state,
+                accepted_at_ms,
+            })
         };
         reply.into_inner().runs.into_iter().map(summary).collect()
     }
@@ -323,7 +439,11 @@ impl AgentClient {
     /// Asks the agent to end: it interrupts its run and lets it finish.
     pub async fn shutdown(&self) -> Result<(), ClientError> {
         let request = proto::ShutdownRequest { epoch: self.epoch };
-        self.inner.clone().shutdown(request).await.map_err(|s| self.error(s))?;
+        self.inner
+            .clone()
+            .shutdown(request)
+            .await
+            .map_err(|s| self.error(s))?;
         Ok(())
     }
 }

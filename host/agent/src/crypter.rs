@@ -42,19 +42,33 @@ impl std::fmt::Debug for Crypter {
 }
 
 fn fingerprint(passphrase: &str, salt: &str) -> [u8; 32] {
-    Sha256::new().chain_update(salt).chain_update([0]).chain_update(passphrase).finalize().into()
+    Sha256::new()
+        .chain_update(salt)
+        .chain_update([0])
+        .chain_update(passphrase)
+        .finalize()
+        .into()
 }
 
 impl Crypter {
     /// Derives the key, about 0.2 s of CPU, and checks the passphrase by the salt text.
     pub fn open(passphrase: &str, salt: &str) -> Result<Crypter, CrypterError> {
         let mut parts = salt.splitn(3, ':');
-        let (Some("v1"), Some(bytes), Some(proof)) = (parts.next(), parts.next(), parts.next()) else {
+        let (Some("v1"), Some(bytes), Some(proof)) = (parts.next(), parts.next(), parts.next())
+        else {
             return Err(CrypterError::SaltInvalid);
         };
-        let bytes = STANDARD.decode(bytes).map_err(|_| CrypterError::SaltInvalid)?;
+        let bytes = STANDARD
+            .decode(bytes)
+            .map_err(|_| CrypterError::SaltInvalid)?;
         let mut key = [0u8; 32];
-        pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, ROUNDS, &bytes, passphrase.as_bytes(), &mut key);
+        pbkdf2::derive(
+            pbkdf2::PBKDF2_HMAC_SHA256,
+            ROUNDS,
+            &bytes,
+            passphrase.as_bytes(),
+            &mut key,
+        );
         let key = UnboundKey::new(&AES_256_GCM, &key).map_err(|_| CrypterError::SaltInvalid)?;
         let crypter = Crypter {
             key: LessSafeKey::new(key),
@@ -83,20 +97,37 @@ impl Crypter {
         aws_lc_rs::rand::fill(&mut nonce).map_err(|_| CrypterError::NoRandom)?;
         let mut sealed = plaintext.as_bytes().to_vec();
         self.key
-            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut sealed)
+            .seal_in_place_append_tag(
+                Nonce::assume_unique_for_key(nonce),
+                Aad::empty(),
+                &mut sealed,
+            )
             .map_err(|_| CrypterError::NoRandom)?;
-        Ok(format!("v1:{}:{}", STANDARD.encode(nonce), STANDARD.encode(sealed)))
+        Ok(format!(
+            "v1:{}:{}",
+            STANDARD.encode(nonce),
+            STANDARD.encode(sealed)
+        ))
     }
 
     pub fn decrypt(&self, ciphertext: &str) -> Result<String, CrypterError> {
         let mut parts = ciphertext.splitn(3, ':');
-        let (Some("v1"), Some(nonce), Some(sealed)) = (parts.next(), parts.next(), parts.next()) else {
+        let (Some("v1"), Some(nonce), Some(sealed)) = (parts.next(), parts.next(), parts.next())
+        else {
             return Err(CrypterError::CiphertextInvalid);
         };
-        let nonce = STANDARD.decode(nonce).map_err(|_| CrypterError::CiphertextInvalid)?;
-        let nonce = Nonce::try_assume_unique_for_key(&nonce).map_err(|_| CrypterError::CiphertextInvalid)?;
-        let mut sealed = STANDARD.decode(sealed).map_err(|_| CrypterError::CiphertextInvalid)?;
-        let open = self.key.open_in_place(nonce, Aad::empty(), &mut sealed).map_err(|_| CrypterError::DecryptFailed)?;
+        let nonce = STANDARD
+            .decode(nonce)
+            .map_err(|_| CrypterError::CiphertextInvalid)?;
+        let nonce = Nonce::try_assume_unique_for_key(&nonce)
+            .map_err(|_| CrypterError::CiphertextInvalid)?;
+        let mut sealed = STANDARD
+            .decode(sealed)
+            .map_err(|_| CrypterError::CiphertextInvalid)?;
+        let open = self
+            .key
+            .open_in_place(nonce, Aad::empty(), &mut sealed)
+            .map_err(|_| CrypterError::DecryptFailed)?;
         String::from_utf8(open.to_vec()).map_err(|_| CrypterError::CiphertextInvalid)
     }
 }
@@ -110,9 +141,19 @@ mod tests {
     fn salt_for(passphrase: &str) -> String {
         let salt = STANDARD.encode([7u8; 8]);
         let mut key = [0u8; 32];
-        pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, ROUNDS, &[7u8; 8], passphrase.as_bytes(), &mut key);
+        pbkdf2::derive(
+            pbkdf2::PBKDF2_HMAC_SHA256,
+            ROUNDS,
+            &[7u8; 8],
+            passphrase.as_bytes(),
+            &mut key,
+        );
         let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &key).unwrap());
-        let raw = Crypter { key, salt: String::new(), fingerprint: [0; 32] };
+        let raw = Crypter {
+            key,
+            salt: String::new(),
+            fingerprint: [0; 32],
+        };
         format!("v1:{salt}:{}", raw.encrypt("pulumi").unwrap())
     }
 
@@ -121,11 +162,24 @@ mod tests {
         let salt = salt_for("right");
         let crypter = Crypter::open("right", &salt).unwrap();
         let sealed = crypter.encrypt("a value").unwrap();
-        assert_ne!(sealed, crypter.encrypt("a value").unwrap(), "each nonce is new");
+        assert_ne!(
+            sealed,
+            crypter.encrypt("a value").unwrap(),
+            "each nonce is new"
+        );
         assert_eq!(crypter.decrypt(&sealed).unwrap(), "a value");
         assert!(crypter.is_for("right", &salt) && !crypter.is_for("wrong", &salt));
-        assert_eq!(Crypter::open("wrong", &salt).unwrap_err(), CrypterError::PassphraseWrong);
-        assert_eq!(Crypter::open("right", "v2:x").unwrap_err(), CrypterError::SaltInvalid);
-        assert_eq!(crypter.decrypt("plain").unwrap_err(), CrypterError::CiphertextInvalid);
+        assert_eq!(
+            Crypter::open("wrong", &salt).unwrap_err(),
+            CrypterError::PassphraseWrong
+        );
+        assert_eq!(
+            Crypter::open("right", "v2:x").unwrap_err(),
+            CrypterError::SaltInvalid
+        );
+        assert_eq!(
+            crypter.decrypt("plain").unwrap_err(),
+            CrypterError::CiphertextInvalid
+        );
     }
 }

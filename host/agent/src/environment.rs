@@ -13,8 +13,17 @@ pub type Env = BTreeMap<String, String>;
 /// runs it, and sign up for an account of its own.
 fn refused(name: &str) -> bool {
     name.starts_with("PULUMI_OPTION_")
-        || ["CODEX_", "CURSOR_", "CLAUDE", "GEMINI_"].iter().any(|p| name.starts_with(p))
-        || matches!(name, "AI_AGENT" | "CLAUDECODE" | "PULUMI_DEV" | "PULUMI_CONFIG" | "PULUMI_CONFIG_SECRET_KEYS")
+        || ["CODEX_", "CURSOR_", "CLAUDE", "GEMINI_"]
+            .iter()
+            .any(|p| name.starts_with(p))
+        || matches!(
+            name,
+            "AI_AGENT"
+                | "CLAUDECODE"
+                | "PULUMI_DEV"
+                | "PULUMI_CONFIG"
+                | "PULUMI_CONFIG_SECRET_KEYS"
+        )
 }
 
 /// What an adapter may not set either: it would choose the program that runs.
@@ -22,15 +31,30 @@ fn refused_to_adapters(name: &str) -> bool {
     refused(name) || matches!(name, "PATH" | "IFS" | "ENV" | "BASH_ENV") || name.starts_with("LD_")
 }
 
-const DEFAULT_PATH: &str = "/pulumi/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const DEFAULT_PATH: &str =
+    "/pulumi/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Makes the environment of one run. `own` is the workspace's, `added` the backend adapter's.
 pub fn compose(own: &Env, added: &Env, state_dir: &Path) -> Env {
-    let mut env: Env = own.iter().filter(|(k, _)| !refused(k)).map(|(k, v)| (k.clone(), v.clone())).collect();
-    env.extend(added.iter().filter(|(k, _)| !refused_to_adapters(k)).map(|(k, v)| (k.clone(), v.clone())));
+    let mut env: Env = own
+        .iter()
+        .filter(|(k, _)| !refused(k))
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect();
+    env.extend(
+        added
+            .iter()
+            .filter(|(k, _)| !refused_to_adapters(k))
+            .map(|(k, v)| (k.clone(), v.clone())),
+    );
     let home = state_dir.join("pulumi-home").display().to_string();
-    for (name, value) in [("PATH", DEFAULT_PATH), ("PULUMI_HOME", &home), ("HOME", &home)] {
-        env.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+    for (name, value) in [
+        ("PATH", DEFAULT_PATH),
+        ("PULUMI_HOME", &home),
+        ("HOME", &home),
+    ] {
+        env.entry(name.to_owned())
+            .or_insert_with(|| value.to_owned());
     }
     for (name, value) in [
         ("PULUMI_SKIP_UPDATE_CHECK", "true"),
@@ -50,7 +74,9 @@ pub fn compose(own: &Env, added: &Env, state_dir: &Path) -> Env {
 
 /// Makes `PULUMI_HOME` and keeps the CLI from writing a log for every process: no variable turns that off.
 pub fn prepare_home(env: &Env) -> std::io::Result<()> {
-    let Some(home) = env.get("PULUMI_HOME") else { return Ok(()) };
+    let Some(home) = env.get("PULUMI_HOME") else {
+        return Ok(());
+    };
     let home = PathBuf::from(home);
     std::fs::create_dir_all(&home)?;
     let logs = home.join("logs");
@@ -66,7 +92,9 @@ pub fn passphrase(env: &Env) -> Option<String> {
     if let Some(passphrase) = env.get("PULUMI_CONFIG_PASSPHRASE") {
         return Some(passphrase.clone());
     }
-    let file = env.get("PULUMI_CONFIG_PASSPHRASE_FILE").filter(|f| !f.is_empty())?;
+    let file = env
+        .get("PULUMI_CONFIG_PASSPHRASE_FILE")
+        .filter(|f| !f.is_empty())?;
     Some(std::fs::read_to_string(file).ok()?.trim().to_owned())
 }
 
@@ -77,9 +105,20 @@ pub fn note_secrets(env: &Env, redactor: &mut Redactor) {
     }
     for (name, value) in env {
         let name = name.to_ascii_uppercase();
-        let telling = ["SECRET", "TOKEN", "PASSWORD", "PASSPHRASE", "PRIVATE_KEY", "ACCESS_KEY", "CREDENTIALS"];
+        let telling = [
+            "SECRET",
+            "TOKEN",
+            "PASSWORD",
+            "PASSPHRASE",
+            "PRIVATE_KEY",
+            "ACCESS_KEY",
+            "CREDENTIALS",
+        ];
         let place = name.ends_with("_FILE") || name.ends_with("_PATH") || name.ends_with("_STORE");
-        if telling.iter().any(|t| name.contains(t)) && !place && !matches!(value.as_str(), "true" | "false") {
+        if telling.iter().any(|t| name.contains(t))
+            && !place
+            && !matches!(value.as_str(), "true" | "false")
+        {
             redactor.add(value);
         }
     }
@@ -88,12 +127,18 @@ pub fn note_secrets(env: &Env, redactor: &mut Redactor) {
 /// Reads lines of `NAME=value`, as init containers leave them behind: `export`, quotes and comments are understood.
 pub fn read_env_file(path: &Path) -> std::io::Result<Env> {
     let text = std::fs::read_to_string(path)?;
-    let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
+    let lines = text
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty() && !l.starts_with('#'));
     Ok(lines
         .filter_map(|line| line.strip_prefix("export ").unwrap_or(line).split_once('='))
         .map(|(name, value)| {
             let value = value.trim();
-            let bare = ['"', '\''].iter().find_map(|q| value.strip_prefix(*q)?.strip_suffix(*q)).unwrap_or(value);
+            let bare = ['"', '\'']
+                .iter()
+                .find_map(|q| value.strip_prefix(*q)?.strip_suffix(*q))
+                .unwrap_or(value);
             (name.trim().to_owned(), bare.to_owned())
         })
         .collect())
@@ -103,9 +148,12 @@ pub fn read_env_file(path: &Path) -> std::io::Result<Env> {
 pub fn which(program: &str, env: &Env) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let path = env.get("PATH")?;
-    std::env::split_paths(path).map(|dir| dir.join(program)).find(|file| {
-        std::fs::metadata(file).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-    })
+    std::env::split_paths(path)
+        .map(|dir| dir.join(program))
+        .find(|file| {
+            std::fs::metadata(file)
+                .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+        })
 }
 
 #[cfg(test)]
@@ -114,17 +162,33 @@ mod tests {
     use super::*;
 
     fn env(pairs: &[(&str, &str)]) -> Env {
-        pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect()
     }
 
     #[test]
     fn harmful_variables_do_not_pass() {
-        let own = env(&[("PULUMI_OPTION_PARALLEL", "4"), ("AI_AGENT", "x"), ("MINE", "1"), ("LD_PRELOAD", "own")]);
-        let added = env(&[("PATH", "/evil"), ("LD_PRELOAD", "evil"), ("PULUMI_BACKEND_URL", "file:///s"), ("MINE", "2")]);
+        let own = env(&[
+            ("PULUMI_OPTION_PARALLEL", "4"),
+            ("AI_AGENT", "x"),
+            ("MINE", "1"),
+            ("LD_PRELOAD", "own"),
+        ]);
+        let added = env(&[
+            ("PATH", "/evil"),
+            ("LD_PRELOAD", "evil"),
+            ("PULUMI_BACKEND_URL", "file:///s"),
+            ("MINE", "2"),
+        ]);
         let env = compose(&own, &added, Path::new("/state"));
         assert!(!env.contains_key("PULUMI_OPTION_PARALLEL") && !env.contains_key("AI_AGENT"));
         assert_eq!(env["PATH"], DEFAULT_PATH);
-        assert_eq!((env["LD_PRELOAD"].as_str(), env["MINE"].as_str()), ("own", "2"));
+        assert_eq!(
+            (env["LD_PRELOAD"].as_str(), env["MINE"].as_str()),
+            ("own", "2")
+        );
         assert_eq!(env["PULUMI_HOME"], "/state/pulumi-home");
     }
 
@@ -133,7 +197,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("env");
         std::fs::write(&file, "# c\nexport A=\"x y\"\nB='z'\n\nC=a=b\nnothing\n").unwrap();
-        assert_eq!(read_env_file(&file).unwrap(), env(&[("A", "x y"), ("B", "z"), ("C", "a=b")]));
+        assert_eq!(
+            read_env_file(&file).unwrap(),
+            env(&[("A", "x y"), ("B", "z"), ("C", "a=b")])
+        );
         let phrase = dir.path().join("phrase");
         std::fs::write(&phrase, " word\n").unwrap();
         let both = env(&[

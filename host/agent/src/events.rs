@@ -9,7 +9,10 @@ use windlass_api::run::{Diagnostic, OutputValue, RunProgress};
 use crate::redact::MASK;
 
 /// How the CLI marks a secret inside a value.
-pub const SECRET_MARK: (&str, &str) = ("4dabf18193072939515e22adb298388d", "1b47061264138c4ac30d75fd1eb44270");
+pub const SECRET_MARK: (&str, &str) = (
+    "4dabf18193072939515e22adb298388d",
+    "1b47061264138c4ac30d75fd1eb44270",
+);
 
 const DIAGNOSTICS_KEPT: usize = 20;
 
@@ -103,13 +106,16 @@ pub struct Digest {
 /// The stack itself and providers that nobody declared are not counted as resources.
 pub fn counted(urn: &str, kind: &str) -> bool {
     let name = urn.rsplit("::").next().unwrap_or_default();
-    kind != "pulumi:pulumi:Stack" && !(kind.starts_with("pulumi:providers:") && name.starts_with("default"))
+    kind != "pulumi:pulumi:Stack"
+        && !(kind.starts_with("pulumi:providers:") && name.starts_with("default"))
 }
 
 impl Digest {
     /// Takes one line. What is not an event is passed over: the format grows.
     pub fn take(&mut self, line: &str) {
-        let Ok(line) = serde_json::from_str::<Line>(line) else { return };
+        let Ok(line) = serde_json::from_str::<Line>(line) else {
+            return;
+        };
         let Line {
             prelude_event,
             resource_pre_event,
@@ -138,7 +144,12 @@ impl Digest {
         {
             self.finished(metadata.urn);
         }
-        if let Some(DiagnosticEvent { urn, message, severity }) = diagnostic_event {
+        if let Some(DiagnosticEvent {
+            urn,
+            message,
+            severity,
+        }) = diagnostic_event
+        {
             self.diagnostic(urn, message, severity);
         }
         if let Some(ErrorEvent { error }) = error_event {
@@ -149,7 +160,11 @@ impl Digest {
         {
             self.cancelling = true;
         }
-        if let Some(Summary { resource_changes, result }) = summary_event {
+        if let Some(Summary {
+            resource_changes,
+            result,
+        }) = summary_event
+        {
             self.changes = resource_changes;
             self.result = result;
         }
@@ -162,7 +177,13 @@ impl Digest {
         if kind == "pulumi:pulumi:Stack" {
             // It can come twice: the last one counts.
             if let Some(State { outputs }) = new {
-                self.outputs = Some(outputs.unwrap_or_default().into_iter().map(output).collect());
+                self.outputs = Some(
+                    outputs
+                        .unwrap_or_default()
+                        .into_iter()
+                        .map(output)
+                        .collect(),
+                );
             }
             return;
         }
@@ -193,10 +214,18 @@ impl Digest {
         }
         if self.errors.len() == DIAGNOSTICS_KEPT {
             // What a program printed goes before what the engine said.
-            let oldest = self.errors.iter().position(|d| d.severity != "error").unwrap_or(0);
+            let oldest = self
+                .errors
+                .iter()
+                .position(|d| d.severity != "error")
+                .unwrap_or(0);
             self.errors.remove(oldest);
         }
-        self.errors.push_back(Diagnostic { severity, urn: (!urn.is_empty()).then_some(urn), message });
+        self.errors.push_back(Diagnostic {
+            severity,
+            urn: (!urn.is_empty()).then_some(urn),
+            message,
+        });
     }
 
     pub fn diagnostics(&self) -> impl Iterator<Item = &Diagnostic> {
@@ -228,7 +257,8 @@ fn output((name, value): (String, Value)) -> (String, OutputValue) {
 pub fn has_secret(value: &Value) -> bool {
     match value {
         Value::Object(fields) => {
-            fields.get(SECRET_MARK.0).and_then(Value::as_str) == Some(SECRET_MARK.1) || fields.values().any(has_secret)
+            fields.get(SECRET_MARK.0).and_then(Value::as_str) == Some(SECRET_MARK.1)
+                || fields.values().any(has_secret)
         }
         Value::Array(items) => items.iter().any(has_secret),
         _ => false,
@@ -253,25 +283,55 @@ mod tests {
         let mut digest = Digest::default();
         digest.take(&stack_event(json!({})));
         let mark = json!({SECRET_MARK.0: SECRET_MARK.1, "ciphertext": "[secret]"});
-        digest.take(&stack_event(json!({"plain": "one", "sec": mark, "deep": [{"x": mark}], "lie": "[secret]"})));
+        digest.take(&stack_event(
+            json!({"plain": "one", "sec": mark, "deep": [{"x": mark}], "lie": "[secret]"}),
+        ));
         let outputs = digest.outputs.unwrap();
-        assert_eq!(outputs["plain"], OutputValue { value: json!("one"), secret: false });
+        assert_eq!(
+            outputs["plain"],
+            OutputValue {
+                value: json!("one"),
+                secret: false
+            }
+        );
         assert!(outputs["sec"].secret && outputs["deep"].secret);
-        assert!(!outputs["lie"].secret, "a text that reads like a mask is no secret");
+        assert!(
+            !outputs["lie"].secret,
+            "a text that reads like a mask is no secret"
+        );
     }
 
     #[test]
     fn progress_counts_what_a_person_would() {
         let mut digest = Digest::default();
         let event = |name: &str, kind: &str, urn: &str, new: Value| {
-            json!({name: {"metadata": {"op": "create", "urn": urn, "type": kind, "new": new}}}).to_string()
+            json!({name: {"metadata": {"op": "create", "urn": urn, "type": kind, "new": new}}})
+                .to_string()
         };
-        let provider = ("pulumi:providers:t", "urn:pulumi:S::P::pulumi:providers:t::default");
-        digest.take(&event("resourcePreEvent", provider.0, provider.1, Value::Null));
+        let provider = (
+            "pulumi:providers:t",
+            "urn:pulumi:S::P::pulumi:providers:t::default",
+        );
+        digest.take(&event(
+            "resourcePreEvent",
+            provider.0,
+            provider.1,
+            Value::Null,
+        ));
         for name in ["a", "b"] {
-            digest.take(&event("resourcePreEvent", "t:i:T", &format!("urn:pulumi:S::P::t:i:T::{name}"), Value::Null));
+            digest.take(&event(
+                "resourcePreEvent",
+                "t:i:T",
+                &format!("urn:pulumi:S::P::t:i:T::{name}"),
+                Value::Null,
+            ));
         }
-        digest.take(&event("resOutputsEvent", "t:i:T", "urn:pulumi:S::P::t:i:T::a", json!({})));
+        digest.take(&event(
+            "resOutputsEvent",
+            "t:i:T",
+            "urn:pulumi:S::P::t:i:T::a",
+            json!({}),
+        ));
         let progress = digest.progress("running");
         assert_eq!((progress.done, progress.total), (1, 2));
         assert_eq!(progress.current.unwrap(), "urn:pulumi:S::P::t:i:T::b");
@@ -282,7 +342,14 @@ mod tests {
     #[test]
     fn what_is_no_event_is_passed_over() {
         let mut digest = Digest::default();
-        for line in ["", "{", "[]", "{\"new\": 1}", "{\"resourcePreEvent\": 7}", "\u{0}"] {
+        for line in [
+            "",
+            "{",
+            "[]",
+            "{\"new\": 1}",
+            "{\"resourcePreEvent\": 7}",
+            "\u{0}",
+        ] {
             digest.take(line);
         }
         assert!(!digest.reached_engine);

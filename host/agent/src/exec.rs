@@ -21,11 +21,24 @@ pub enum ExecError {
 }
 
 /// Runs a command and returns how it ended. Terminal, directory and standard streams are the person's.
-pub async fn exec(state_dir: &Path, own: &Env, command: &[String], wait: bool) -> Result<ExitStatus, ExecError> {
+pub async fn exec(
+    state_dir: &Path,
+    own: &Env,
+    command: &[String],
+    wait: bool,
+) -> Result<ExitStatus, ExecError> {
     let unusable = |e| ExecError::StateDirUnusable(state_dir.to_owned(), e);
     let slot = Slot::new(state_dir);
-    let by = format!("the command {:?} of a person (pid {})", command.join(" "), std::process::id());
-    let taken = if wait { Some(slot.wait(&by)) } else { slot.take(&by).transpose() };
+    let by = format!(
+        "the command {:?} of a person (pid {})",
+        command.join(" "),
+        std::process::id()
+    );
+    let taken = if wait {
+        Some(slot.wait(&by))
+    } else {
+        slot.take(&by).transpose()
+    };
     let Some(taken) = taken.transpose().map_err(unusable)? else {
         return Err(ExecError::Busy(slot.holder()));
     };
@@ -39,7 +52,9 @@ pub async fn exec(state_dir: &Path, own: &Env, command: &[String], wait: bool) -
     // A person's own command is no automation.
     env.remove("PULUMI_AUTOMATION_API");
     let name = command.first().cloned().unwrap_or_default();
-    let program = if name.contains('/') { PathBuf::from(&name) } else {
+    let program = if name.contains('/') {
+        PathBuf::from(&name)
+    } else {
         which(&name, &env).ok_or_else(|| ExecError::ProgramMissing(name.clone()))?
     };
     // The terminal sends Ctrl-C to both; the command alone decides what it means.
@@ -51,7 +66,9 @@ pub async fn exec(state_dir: &Path, own: &Env, command: &[String], wait: bool) -
         .envs(&env)
         .spawn()
         .map_err(|e| ExecError::Unstartable(program.clone(), e))?;
-    let id = child.id().and_then(|p| crate::procs::ProcessId::of(p as i32));
+    let id = child
+        .id()
+        .and_then(|p| crate::procs::ProcessId::of(p as i32));
     let status = loop {
         tokio::select! {
             status = child.wait() => break status,

@@ -100,13 +100,21 @@ impl FileStack {
         else {
             return None;
         };
-        let usable = root.is_absolute() && root.is_dir() && plain_name(project) && plain_name(stack);
-        usable.then(|| FileStack { root, project: project.into(), stack: stack.into() })
+        let usable =
+            root.is_absolute() && root.is_dir() && plain_name(project) && plain_name(stack);
+        usable.then(|| FileStack {
+            root,
+            project: project.into(),
+            stack: stack.into(),
+        })
     }
 
     pub fn state(&self) -> Lookup {
         let dir = self.root.join(".pulumi/stacks").join(&self.project);
-        if ["gz", "zst"].iter().any(|ext| dir.join(format!("{}.json.{ext}", self.stack)).exists()) {
+        if ["gz", "zst"]
+            .iter()
+            .any(|ext| dir.join(format!("{}.json.{ext}", self.stack)).exists())
+        {
             return Lookup::Opaque;
         }
         let bytes = match std::fs::read(dir.join(format!("{}.json", self.stack))) {
@@ -114,11 +122,21 @@ impl FileStack {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Lookup::Missing,
             Err(_) => return Lookup::Opaque,
         };
-        let Ok(StateFile { checkpoint: Checkpoint { latest } }) = serde_json::from_slice(&bytes) else {
+        let Ok(StateFile {
+            checkpoint: Checkpoint { latest },
+        }) = serde_json::from_slice(&bytes)
+        else {
             return Lookup::Opaque;
         };
-        let Latest { secrets_providers, resources } = latest.unwrap_or_default();
-        let mut state = StackState { secrets: secrets_providers, resources: 0, outputs: Value::Null };
+        let Latest {
+            secrets_providers,
+            resources,
+        } = latest.unwrap_or_default();
+        let mut state = StackState {
+            secrets: secrets_providers,
+            resources: 0,
+            outputs: Value::Null,
+        };
         for Resource { urn, kind, outputs } in resources.unwrap_or_default() {
             state.resources += u32::from(counted(&urn, &kind));
             if kind == "pulumi:pulumi:Stack" {
@@ -129,12 +147,17 @@ impl FileStack {
     }
 
     fn lock_dir(&self) -> PathBuf {
-        self.root.join(".pulumi/locks/organization").join(&self.project).join(&self.stack)
+        self.root
+            .join(".pulumi/locks/organization")
+            .join(&self.project)
+            .join(&self.stack)
     }
 
     /// Locks that stand now. A file that is no lock blocks the CLI all the same: it is told with empty fields.
     pub fn locks(&self) -> Vec<LockInfo> {
-        let Ok(entries) = std::fs::read_dir(self.lock_dir()) else { return Vec::new() };
+        let Ok(entries) = std::fs::read_dir(self.lock_dir()) else {
+            return Vec::new();
+        };
         entries
             .flatten()
             .filter_map(|entry| entry.file_name().into_string().ok())
@@ -143,9 +166,22 @@ impl FileStack {
                 let read = std::fs::read(self.lock_dir().join(&id)).ok();
                 let lock = read.and_then(|b| serde_json::from_slice::<LockFile>(&b).ok());
                 let (user, hostname, pid, created) = lock
-                    .map(|LockFile { pid, username, hostname, timestamp }| (username, hostname, pid, timestamp))
+                    .map(
+                        |LockFile {
+                             pid,
+                             username,
+                             hostname,
+                             timestamp,
+                         }| (username, hostname, pid, timestamp),
+                    )
                     .unwrap_or_default();
-                LockInfo { id, user, hostname, pid, created }
+                LockInfo {
+                    id,
+                    user,
+                    hostname,
+                    pid,
+                    created,
+                }
             })
             .collect()
     }
@@ -222,18 +258,38 @@ mod tests {
 
     #[test]
     fn only_a_directory_backend_is_read() {
-        assert_eq!(FileStack::locate("s3://bucket", "organization/P/S", None), None);
+        assert_eq!(
+            FileStack::locate("s3://bucket", "organization/P/S", None),
+            None
+        );
         let dir = tempfile::tempdir().unwrap();
         let url = format!("file://{}", dir.path().display());
-        for name in ["S", "P/S", "other/P/S", "organization/../S", "organization/P/S/x"] {
+        for name in [
+            "S",
+            "P/S",
+            "other/P/S",
+            "organization/../S",
+            "organization/P/S/x",
+        ] {
             assert_eq!(FileStack::locate(&url, name, None), None, "{name}");
         }
         let stack = FileStack::locate(&url, "organization/P/S", None).unwrap();
         assert!(matches!(stack.state(), Lookup::Missing));
         std::fs::create_dir_all(dir.path().join(".pulumi/stacks/P")).unwrap();
         let file = dir.path().join(".pulumi/stacks/P/S.json");
-        std::fs::write(&file, "{\"version\":3,\"checkpoint\":{\"stack\":\"organization/P/S\"}}").unwrap();
-        assert!(matches!(stack.state(), Lookup::Found(StackState { secrets: None, resources: 0, .. })));
+        std::fs::write(
+            &file,
+            "{\"version\":3,\"checkpoint\":{\"stack\":\"organization/P/S\"}}",
+        )
+        .unwrap();
+        assert!(matches!(
+            stack.state(),
+            Lookup::Found(StackState {
+                secrets: None,
+                resources: 0,
+                ..
+            })
+        ));
         std::fs::write(&file, "{\"version\":3").unwrap();
         assert!(matches!(stack.state(), Lookup::Opaque));
     }

@@ -19,13 +19,20 @@ pub enum Record {
     #[serde(rename_all = "camelCase")]
     Epoch { epoch: u64 },
     #[serde(rename_all = "camelCase")]
-    Accepted { at_ms: i64, request: Box<RunRequest> },
+    Accepted {
+        at_ms: i64,
+        request: Box<RunRequest>,
+    },
     /// The supervisor is about to be started: from here on the engine may have been reached.
     #[serde(rename_all = "camelCase")]
     Started { at_ms: i64, id: String },
     /// A signal is about to be sent.
     #[serde(rename_all = "camelCase")]
-    Interrupted { at_ms: i64, id: String, cause: InterruptCause },
+    Interrupted {
+        at_ms: i64,
+        id: String,
+        cause: InterruptCause,
+    },
     #[serde(rename_all = "camelCase")]
     Finished { result: Box<RunResult> },
     #[serde(rename_all = "camelCase")]
@@ -67,7 +74,11 @@ impl Memory {
                     self.runs[i].started_at_ms = Some(at_ms);
                 }
             }
-            Record::Interrupted { at_ms: _, id, cause } => {
+            Record::Interrupted {
+                at_ms: _,
+                id,
+                cause,
+            } => {
                 if let Some(i) = find(&mut self.runs, &id) {
                     self.runs[i].interrupted.get_or_insert(cause);
                 }
@@ -85,17 +96,35 @@ impl Memory {
     fn records(&self) -> Vec<Record> {
         let mut records = vec![Record::Epoch { epoch: self.epoch }];
         for told in &self.runs {
-            let Told { request, accepted_at_ms, started_at_ms, interrupted, result } = told.clone();
+            let Told {
+                request,
+                accepted_at_ms,
+                started_at_ms,
+                interrupted,
+                result,
+            } = told.clone();
             let id = request.id.clone();
-            records.push(Record::Accepted { at_ms: accepted_at_ms, request: Box::new(request) });
+            records.push(Record::Accepted {
+                at_ms: accepted_at_ms,
+                request: Box::new(request),
+            });
             if let Some(at_ms) = started_at_ms {
-                records.push(Record::Started { at_ms, id: id.clone() });
+                records.push(Record::Started {
+                    at_ms,
+                    id: id.clone(),
+                });
             }
             if let Some(cause) = interrupted {
-                records.push(Record::Interrupted { at_ms: accepted_at_ms, id, cause });
+                records.push(Record::Interrupted {
+                    at_ms: accepted_at_ms,
+                    id,
+                    cause,
+                });
             }
             if let Some(result) = result {
-                records.push(Record::Finished { result: Box::new(result) });
+                records.push(Record::Finished {
+                    result: Box::new(result),
+                });
             }
         }
         records
@@ -109,7 +138,11 @@ pub enum JournalError {
     Unusable { path: PathBuf, source: io::Error },
     /// A line in the middle does not parse: the file was changed by someone else.
     #[error("the journal {path} is damaged in line {line}: {source}")]
-    Damaged { path: PathBuf, line: usize, source: serde_json::Error },
+    Damaged {
+        path: PathBuf,
+        line: usize,
+        source: serde_json::Error,
+    },
 }
 
 /// The open journal.
@@ -120,14 +153,21 @@ pub struct Journal {
 }
 
 fn append_to(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path)
 }
 
 impl Journal {
     /// Reads what was there and rewrites it without what was forgotten. A torn last line is dropped: its fact was
     /// never acknowledged.
     pub fn open(path: &Path) -> Result<(Journal, Memory), JournalError> {
-        let unusable = |source| JournalError::Unusable { path: path.to_owned(), source };
+        let unusable = |source| JournalError::Unusable {
+            path: path.to_owned(),
+            source,
+        };
         let mut memory = Memory::default();
         match File::open(path) {
             Ok(file) => {
@@ -139,11 +179,12 @@ impl Journal {
                     if n == 0 || text.last() != Some(&b'\n') {
                         break;
                     }
-                    let record = serde_json::from_slice(&text).map_err(|source| JournalError::Damaged {
-                        path: path.to_owned(),
-                        line,
-                        source,
-                    })?;
+                    let record =
+                        serde_json::from_slice(&text).map_err(|source| JournalError::Damaged {
+                            path: path.to_owned(),
+                            line,
+                            source,
+                        })?;
                     memory.apply(record);
                 }
             }
@@ -159,10 +200,18 @@ impl Journal {
         crate::supervise::write_synced(&aside, &text).map_err(unusable)?;
         fs::rename(&aside, path).map_err(unusable)?;
         if let Some(parent) = path.parent() {
-            File::open(parent).and_then(|d| d.sync_all()).map_err(unusable)?;
+            File::open(parent)
+                .and_then(|d| d.sync_all())
+                .map_err(unusable)?;
         }
         let file = append_to(path).map_err(unusable)?;
-        Ok((Journal { path: path.to_owned(), file }, memory))
+        Ok((
+            Journal {
+                path: path.to_owned(),
+                file,
+            },
+            memory,
+        ))
     }
 
     /// Returns once the record is on disk.
@@ -173,6 +222,9 @@ impl Journal {
             file.write_all(&text)?;
             file.sync_data()
         };
-        write(&mut self.file).map_err(|source| JournalError::Unusable { path: self.path.clone(), source })
+        write(&mut self.file).map_err(|source| JournalError::Unusable {
+            path: self.path.clone(),
+            source,
+        })
     }
 }

@@ -25,7 +25,9 @@ mod tree;
 
 pub use agent::{Agent, AgentError, Options};
 pub use cli::OLDEST as OLDEST_PULUMI;
-pub use client::{AgentClient, AgentInfo, ClientError, LogLine, RunEvent, RunEvents, RunSummary, Started, TreePut};
+pub use client::{
+    AgentClient, AgentInfo, ClientError, LogLine, RunEvent, RunEvents, RunSummary, Started, TreePut,
+};
 pub use environment::{Env, read_env_file};
 pub use exec::{ExecError, exec};
 pub use supervise::supervise;

@@ -23,9 +23,11 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     /// Serve a workspace until a signal or a client's request; a running operation is interrupted and let finish.
-    #[command(after_help = "The CLI is `pulumi` on the PATH. It inherits this process's environment, without PULUMI_OPTION_*.\n\
+    #[command(
+        after_help = "The CLI is `pulumi` on the PATH. It inherits this process's environment, without PULUMI_OPTION_*.\n\
         PULUMI_HOME defaults to STATE_DIR/pulumi-home.\n\n\
-        Example:\n  windlass-agent serve --socket /run/w/agent.sock --workspace /share/workspace --state-dir /share/state")]
+        Example:\n  windlass-agent serve --socket /run/w/agent.sock --workspace /share/workspace --state-dir /share/state"
+    )]
     Serve {
         /// Where to listen; only this user may connect.
         #[arg(long, value_name = "PATH")]
@@ -71,15 +73,26 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Args::parse().command {
-        Command::Supervise { dir } => supervise(&dir).map(|()| ExitCode::SUCCESS).map_err(Into::into),
+        Command::Supervise { dir } => supervise(&dir)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Into::into),
         Command::Version => {
             println!("windlass-agent {}", env!("CARGO_PKG_VERSION"));
             Ok(ExitCode::SUCCESS)
         }
-        Command::Exec { state_dir, env_file, wait, command } => {
-            on_runtime(run_exec(state_dir, env_file, wait, command))
-        }
-        Command::Serve { socket, workspace, state_dir, env_file, interrupt_grace_seconds } => {
+        Command::Exec {
+            state_dir,
+            env_file,
+            wait,
+            command,
+        } => on_runtime(run_exec(state_dir, env_file, wait, command)),
+        Command::Serve {
+            socket,
+            workspace,
+            state_dir,
+            env_file,
+            interrupt_grace_seconds,
+        } => {
             let grace = Duration::from_secs(interrupt_grace_seconds);
             on_runtime(serve(socket, workspace, state_dir, env_file, grace))
         }
@@ -94,7 +107,10 @@ type Done = Result<ExitCode, Box<dyn std::error::Error>>;
 
 /// One thread: the agent waits nearly always, and its memory is the user's.
 fn on_runtime(work: impl Future<Output = Done>) -> Done {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(work)
 }
 
 fn environment(env_file: Option<PathBuf>) -> Result<Env, Box<dyn std::error::Error>> {
@@ -111,10 +127,17 @@ fn environment(env_file: Option<PathBuf>) -> Result<Env, Box<dyn std::error::Err
     Ok(env)
 }
 
-async fn run_exec(state_dir: PathBuf, env_file: Option<PathBuf>, wait: bool, command: Vec<String>) -> Done {
+async fn run_exec(
+    state_dir: PathBuf,
+    env_file: Option<PathBuf>,
+    wait: bool,
+    command: Vec<String>,
+) -> Done {
     use std::os::unix::process::ExitStatusExt;
     let status = exec(&state_dir, &environment(env_file)?, &command, wait).await?;
-    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    let code = status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }
 
@@ -125,13 +148,23 @@ async fn serve(
     env_file: Option<PathBuf>,
     interrupt_grace: Duration,
 ) -> Done {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).with_ansi(false).init();
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_ansi(false)
+        .init();
     let env = environment(env_file)?;
     // The kernel keeps the file of a running program even when it was replaced by a newer one.
     let supervisor = PathBuf::from("/proc/self/exe");
     let workspace = std::path::absolute(workspace)?;
     let state_dir = std::path::absolute(state_dir)?;
-    let agent = Agent::open(Options { workspace, state_dir, env, supervisor, interrupt_grace })?;
+    let agent = Agent::open(Options {
+        workspace,
+        state_dir,
+        env,
+        supervisor,
+        interrupt_grace,
+    })?;
     tracing::info!(boot = %agent.boot_id, socket = %path.display(), "serving");
     let (stop, stopped) = watch::channel(false);
     let mut terminate = signal(SignalKind::terminate())?;

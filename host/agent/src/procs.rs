@@ -34,18 +34,28 @@ fn read_stat(pid: i32) -> Option<Stat> {
     let state = fields.next()?.chars().next()?;
     let session = fields.nth(2)?.parse().ok()?;
     let start = fields.nth(15)?.parse().ok()?;
-    Some(Stat { state, session, start })
+    Some(Stat {
+        state,
+        session,
+        start,
+    })
 }
 
 fn kernel_boot_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|s| s.trim().to_owned()).unwrap_or_default()
+    fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map(|s| s.trim().to_owned())
+        .unwrap_or_default()
 }
 
 impl ProcessId {
     /// The process that has this number now; none if there is none.
     pub fn of(pid: i32) -> Option<ProcessId> {
         let stat = read_stat(pid)?;
-        Some(ProcessId { pid, start: stat.start, boot: kernel_boot_id() })
+        Some(ProcessId {
+            pid,
+            start: stat.start,
+            boot: kernel_boot_id(),
+        })
     }
 
     /// Whether it still runs. A process that ended and was not reaped is dead.
@@ -55,10 +65,15 @@ impl ProcessId {
     }
 
     fn open(&self) -> io::Result<std::os::fd::OwnedFd> {
-        let pid = Pid::from_raw(self.pid).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let pid =
+            Pid::from_raw(self.pid).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
         let fd = pidfd_open(pid, PidfdFlags::empty())?;
         // Only after the descriptor is held can the number not be given to another process.
-        if self.alive() { Ok(fd) } else { Err(io::ErrorKind::NotFound.into()) }
+        if self.alive() {
+            Ok(fd)
+        } else {
+            Err(io::ErrorKind::NotFound.into())
+        }
     }
 
     /// Sends a signal to exactly this process. `NotFound` if it is gone.
@@ -70,6 +85,8 @@ impl ProcessId {
     pub async fn ended(&self) -> io::Result<()> {
         match self.open() {
             Ok(fd) => {
+                // Deprecated for types that do not own their descriptor; this one does.
+                #[allow(deprecated)]
                 let fd = AsyncFd::with_interest(fd, Interest::READABLE)?;
                 let _ = fd.readable().await?;
                 Ok(())
@@ -84,14 +101,18 @@ impl ProcessId {
 /// Processes of a session that still run, without the one asking.
 pub fn session_members(session: i32) -> Vec<ProcessId> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
     entries
         .flatten()
         .filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok())
         .filter(|pid| *pid != own)
         .filter_map(|pid| {
             let stat = read_stat(pid)?;
-            (stat.session == session && stat.state != 'Z').then(|| ProcessId::of(pid)).flatten()
+            (stat.session == session && stat.state != 'Z')
+                .then(|| ProcessId::of(pid))
+                .flatten()
         })
         .collect()
 }
@@ -124,12 +145,21 @@ mod tests {
 
     #[tokio::test]
     async fn a_process_is_known_until_it_ends() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
         let id = ProcessId::of(child.id() as i32).unwrap();
         assert!(id.alive());
-        let other = ProcessId { start: id.start + 1, ..id.clone() };
+        let other = ProcessId {
+            start: id.start + 1,
+            ..id.clone()
+        };
         assert!(!other.alive(), "another process under the same number");
-        assert_eq!(other.signal(Signal::KILL).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            other.signal(Signal::KILL).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
         id.signal(Signal::KILL).unwrap();
         id.ended().await.unwrap();
         child.wait().unwrap();

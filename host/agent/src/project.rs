@@ -75,13 +75,29 @@ impl Project {
             .iter()
             .find_map(|ext| {
                 let file = format!("Pulumi.{ext}");
-                std::fs::read_to_string(dir.join(&file)).ok().map(|text| (file, text))
+                std::fs::read_to_string(dir.join(&file))
+                    .ok()
+                    .map(|text| (file, text))
             })
-            .ok_or_else(|| ProjectError::ProjectMissing { dir: shown.to_owned() })?;
-        let invalid = |message: String| ProjectError::ProjectInvalid { file: file.clone(), message };
-        let parsed: ProjectFile = serde_saphyr::from_str(&text).map_err(|e| invalid(first_line(&e.to_string())))?;
-        let ProjectFile { name, runtime, stack_config_dir, backend, packages } = parsed;
-        let name = name.filter(|n| !n.is_empty()).ok_or_else(|| invalid("it has no name".into()))?;
+            .ok_or_else(|| ProjectError::ProjectMissing {
+                dir: shown.to_owned(),
+            })?;
+        let invalid = |message: String| ProjectError::ProjectInvalid {
+            file: file.clone(),
+            message,
+        };
+        let parsed: ProjectFile =
+            serde_saphyr::from_str(&text).map_err(|e| invalid(first_line(&e.to_string())))?;
+        let ProjectFile {
+            name,
+            runtime,
+            stack_config_dir,
+            backend,
+            packages,
+        } = parsed;
+        let name = name
+            .filter(|n| !n.is_empty())
+            .ok_or_else(|| invalid("it has no name".into()))?;
         let runtime = match runtime.ok_or_else(|| invalid("it has no runtime".into()))? {
             Runtime::Name(name) | Runtime::Object { name } => name,
         };
@@ -99,13 +115,18 @@ impl Project {
     pub fn settings(&self, stack: &str) -> Result<Option<Value>, ProjectError> {
         for ext in EXTENSIONS {
             let file = format!("Pulumi.{stack}.{ext}");
-            let Ok(text) = std::fs::read_to_string(self.settings_dir.join(&file)) else { continue };
+            let Ok(text) = std::fs::read_to_string(self.settings_dir.join(&file)) else {
+                continue;
+            };
             if text.trim().is_empty() {
                 return Ok(None);
             }
             return match serde_saphyr::from_str::<Value>(&text) {
                 Ok(value) => Ok(Some(value)),
-                Err(e) => Err(ProjectError::SettingsInvalid { file, message: first_line(&e.to_string()) }),
+                Err(e) => Err(ProjectError::SettingsInvalid {
+                    file,
+                    message: first_line(&e.to_string()),
+                }),
             };
         }
         Ok(None)
@@ -126,21 +147,43 @@ mod tests {
         )
         .unwrap();
         std::fs::create_dir(dir.path().join("conf")).unwrap();
-        std::fs::write(dir.path().join("conf/Pulumi.dev.yaml"), "config:\n  shop:a: 1\n").unwrap();
+        std::fs::write(
+            dir.path().join("conf/Pulumi.dev.yaml"),
+            "config:\n  shop:a: 1\n",
+        )
+        .unwrap();
         let project = Project::find(dir.path(), ".").unwrap();
-        assert_eq!(project.info, ProjectInfo { name: "shop".into(), runtime: "nodejs".into() });
+        assert_eq!(
+            project.info,
+            ProjectInfo {
+                name: "shop".into(),
+                runtime: "nodejs".into()
+            }
+        );
         assert!(project.needs_install);
-        assert_eq!(project.settings("dev").unwrap().unwrap()["config"]["shop:a"], 1);
+        assert_eq!(
+            project.settings("dev").unwrap().unwrap()["config"]["shop:a"],
+            1
+        );
         assert_eq!(project.settings("other").unwrap(), None);
     }
 
     #[test]
     fn what_is_no_project_says_why() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(Project::find(dir.path(), "infra").unwrap_err().reason(), "ProjectMissing");
+        assert_eq!(
+            Project::find(dir.path(), "infra").unwrap_err().reason(),
+            "ProjectMissing"
+        );
         std::fs::write(dir.path().join("Pulumi.yaml"), "runtime: yaml\n").unwrap();
-        assert_eq!(Project::find(dir.path(), ".").unwrap_err().reason(), "ProjectInvalid");
+        assert_eq!(
+            Project::find(dir.path(), ".").unwrap_err().reason(),
+            "ProjectInvalid"
+        );
         std::fs::write(dir.path().join("Pulumi.yaml"), "name: [\n").unwrap();
-        assert_eq!(Project::find(dir.path(), ".").unwrap_err().reason(), "ProjectInvalid");
+        assert_eq!(
+            Project::find(dir.path(), ".").unwrap_err().reason(),
+            "ProjectInvalid"
+        );
     }
 }

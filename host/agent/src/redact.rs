@@ -22,7 +22,9 @@ impl Redactor {
     /// Adds a value: as it is, each of its lines (logs come by lines), and as it looks inside JSON.
     pub fn add(&mut self, secret: &str) {
         let quoted = serde_json::to_string(secret).unwrap_or_default();
-        let inner = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
+        let inner = quoted
+            .get(1..quoted.len().saturating_sub(1))
+            .unwrap_or_default();
         let lines = secret.lines().filter(|l| l.trim().len() >= 8);
         for text in [secret, secret.trim(), inner].into_iter().chain(lines) {
             if text.len() >= SHORTEST && !self.secrets.iter().any(|s| s == text) {
@@ -67,9 +69,15 @@ mod tests {
         redactor.add("ab");
         redactor.add_json(&serde_json::json!({"a": ["deep-value", 12345]}));
         assert_eq!(redactor.redact("x top\"secret y"), "x [secret] y");
-        assert_eq!(redactor.redact(r#"{"v":"top\"secret"}"#), r#"{"v":"[secret]"}"#);
+        assert_eq!(
+            redactor.redact(r#"{"v":"top\"secret"}"#),
+            r#"{"v":"[secret]"}"#
+        );
         assert_eq!(redactor.redact("it is line-of-a-key"), "it is [secret]");
-        assert_eq!(redactor.redact("drab deep-value 12345"), "drab [secret] [secret]");
+        assert_eq!(
+            redactor.redact("drab deep-value 12345"),
+            "drab [secret] [secret]"
+        );
         assert!(!format!("{redactor:?}").contains("deep-value"));
     }
 }

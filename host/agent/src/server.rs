@@ -46,13 +46,15 @@ impl From<AgentError> for Status {
         let text = error.to_string();
         match error {
             AgentError::StaleEpoch { .. } => Status::failed_precondition(text),
-            AgentError::Busy { .. } | AgentError::StillRunning(_) => Status::resource_exhausted(text),
+            AgentError::Busy { .. } | AgentError::StillRunning(_) => {
+                Status::resource_exhausted(text)
+            }
             AgentError::UnknownRun(_) => Status::not_found(text),
             AgentError::BadId(_) => Status::invalid_argument(text),
             AgentError::Stopping => Status::unavailable(text),
-            AgentError::StateDirTaken(_) | AgentError::StateDirUnusable { .. } | AgentError::Journal(_) => {
-                Status::internal(text)
-            }
+            AgentError::StateDirTaken(_)
+            | AgentError::StateDirUnusable { .. }
+            | AgentError::Journal(_) => Status::internal(text),
         }
     }
 }
@@ -61,9 +63,9 @@ impl From<TreeError> for Status {
     fn from(error: TreeError) -> Status {
         let text = error.to_string();
         match error {
-            TreeError::DigestInvalid(_) | TreeError::TreeEscapes(_) | TreeError::TreeEntryUnsupported(_) => {
-                Status::invalid_argument(text)
-            }
+            TreeError::DigestInvalid(_)
+            | TreeError::TreeEscapes(_)
+            | TreeError::TreeEntryUnsupported(_) => Status::invalid_argument(text),
             TreeError::TreeTooLarge => Status::out_of_range(text),
             TreeError::TreeTorn(_) => Status::data_loss(text),
             TreeError::TreeUnwritable(_) => Status::internal(text),
@@ -73,7 +75,10 @@ impl From<TreeError> for Status {
 
 #[tonic::async_trait]
 impl agent_server::Agent for Service {
-    async fn hello(&self, request: Request<proto::HelloRequest>) -> Result<Response<proto::HelloReply>, Status> {
+    async fn hello(
+        &self,
+        request: Request<proto::HelloRequest>,
+    ) -> Result<Response<proto::HelloReply>, Status> {
         let proto::HelloRequest { protocol, epoch } = request.into_inner();
         if protocol < OLDEST_PROTOCOL {
             return Err(Status::unimplemented(format!(
@@ -82,7 +87,8 @@ impl agent_server::Agent for Service {
         }
         self.agent.check_epoch(epoch)?;
         let workspace = &self.agent.workspace;
-        let env = crate::environment::compose(&workspace.env, &Default::default(), &workspace.state_dir);
+        let env =
+            crate::environment::compose(&workspace.env, &Default::default(), &workspace.state_dir);
         let (pulumi_version, pulumi_problem) = match workspace.finder.find(&env).await {
             Ok(cli) => (cli.version, String::new()),
             Err(e) => (String::new(), e.to_string()),
@@ -95,12 +101,23 @@ impl agent_server::Agent for Service {
             pulumi_version,
             pulumi_problem,
             open_run: self.agent.open_run().unwrap_or_default(),
-            hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            hostname: rustix::system::uname()
+                .nodename()
+                .to_string_lossy()
+                .into_owned(),
         }))
     }
 
-    async fn has_tree(&self, request: Request<proto::HasTreeRequest>) -> Result<Response<proto::HasTreeReply>, Status> {
-        let present = self.agent.workspace.trees.path(&request.into_inner().digest).is_some();
+    async fn has_tree(
+        &self,
+        request: Request<proto::HasTreeRequest>,
+    ) -> Result<Response<proto::HasTreeReply>, Status> {
+        let present = self
+            .agent
+            .workspace
+            .trees
+            .path(&request.into_inner().digest)
+            .is_some();
         Ok(Response::new(proto::HasTreeReply { present }))
     }
 
@@ -109,35 +126,58 @@ impl agent_server::Agent for Service {
         request: Request<Streaming<proto::PutTreeRequest>>,
     ) -> Result<Response<proto::PutTreeReply>, Status> {
         let mut parts = request.into_inner();
-        let Some(Part::Head(proto::PutTreeHead { epoch, digest })) = parts.message().await?.and_then(|m| m.part) else {
+        let Some(Part::Head(proto::PutTreeHead { epoch, digest })) =
+            parts.message().await?.and_then(|m| m.part)
+        else {
             return Err(Status::invalid_argument("a tree begins with its head"));
         };
         self.agent.check_epoch(epoch)?;
         if self.agent.workspace.trees.path(&digest).is_some() {
-            return Ok(Response::new(proto::PutTreeReply { bytes: 0, entries: 0, present: true }));
+            return Ok(Response::new(proto::PutTreeReply {
+                bytes: 0,
+                entries: 0,
+                present: true,
+            }));
         }
         let (chunks, arriving) = mpsc::channel(4);
         let agent = self.agent.clone();
         let unpacking = tokio::task::spawn_blocking(move || {
-            let mut incoming = Incoming { arriving, chunk: Vec::new(), at: 0, hash: Sha256::new(), end: None };
+            let mut incoming = Incoming {
+                arriving,
+                chunk: Vec::new(),
+                at: 0,
+                hash: Sha256::new(),
+                end: None,
+            };
             let by_ref = &mut incoming;
             // Read twice: once by the archive, to its end; then what follows it, for the sum over everything.
             let cell = std::cell::RefCell::new(by_ref);
-            agent.workspace.trees.put(&digest, Shared(&cell), || cell.borrow_mut().verify())
+            agent
+                .workspace
+                .trees
+                .put(&digest, Shared(&cell), || cell.borrow_mut().verify())
         });
         while let Some(message) = parts.message().await? {
             let piece = match message.part {
                 Some(Part::Chunk(bytes)) => Piece::Bytes(bytes),
                 Some(Part::End(proto::PutTreeEnd { sha256 })) => Piece::End(sha256),
-                Some(Part::Head(_)) | None => return Err(Status::invalid_argument("only chunks follow the head")),
+                Some(Part::Head(_)) | None => {
+                    return Err(Status::invalid_argument("only chunks follow the head"));
+                }
             };
             if chunks.send(piece).await.is_err() {
                 break;
             }
         }
         drop(chunks);
-        let unpacked = unpacking.await.map_err(|e| Status::internal(e.to_string()))??;
-        Ok(Response::new(proto::PutTreeReply { bytes: unpacked.bytes, entries: unpacked.entries, present: false }))
+        let unpacked = unpacking
+            .await
+            .map_err(|e| Status::internal(e.to_string()))??;
+        Ok(Response::new(proto::PutTreeReply {
+            bytes: unpacked.bytes,
+            entries: unpacked.entries,
+            present: false,
+        }))
     }
 
     async fn start_run(
@@ -145,12 +185,17 @@ impl agent_server::Agent for Service {
         request: Request<proto::StartRunRequest>,
     ) -> Result<Response<proto::StartRunReply>, Status> {
         let proto::StartRunRequest { epoch, id, spec } = request.into_inner();
-        let spec: RunRequest = serde_json::from_slice(&spec)
-            .map_err(|e| Status::invalid_argument(format!("the request of the run cannot be read: {e}")))?;
+        let spec: RunRequest = serde_json::from_slice(&spec).map_err(|e| {
+            Status::invalid_argument(format!("the request of the run cannot be read: {e}"))
+        })?;
         if spec.id != id || spec.epoch != epoch {
-            return Err(Status::invalid_argument("id or epoch differ between the message and its spec"));
+            return Err(Status::invalid_argument(
+                "id or epoch differ between the message and its spec",
+            ));
         }
-        Ok(Response::new(proto::StartRunReply { known: !self.agent.start(spec)? }))
+        Ok(Response::new(proto::StartRunReply {
+            known: !self.agent.start(spec)?,
+        }))
     }
 
     type WatchRunStream = Pin<Box<dyn Stream<Item = Result<proto::WatchRunReply, Status>> + Send>>;
@@ -163,7 +208,8 @@ impl agent_server::Agent for Service {
         let run = self.agent.run(&id)?;
         let (events, stream) = mpsc::channel(16);
         tokio::spawn(watch_run(self.agent.clone(), run, from, events));
-        let stream = ReceiverStream::new(stream).map(|event| Ok(proto::WatchRunReply { event: Some(event) }));
+        let stream = ReceiverStream::new(stream)
+            .map(|event| Ok(proto::WatchRunReply { event: Some(event) }));
         Ok(Response::new(Box::pin(stream)))
     }
 
@@ -192,13 +238,21 @@ impl agent_server::Agent for Service {
         let summary = |run: Arc<Run>| proto::RunSummary {
             id: run.request.id.clone(),
             operation: run.request.operation.as_str().to_owned(),
-            state: serde_json::to_value(run.state()).ok().and_then(|v| Some(v.as_str()?.to_owned())).unwrap_or_default(),
+            state: serde_json::to_value(run.state())
+                .ok()
+                .and_then(|v| Some(v.as_str()?.to_owned()))
+                .unwrap_or_default(),
             accepted_at_ms: run.accepted_at_ms,
         };
-        Ok(Response::new(proto::ListRunsReply { runs: self.agent.runs().into_iter().map(summary).collect() }))
+        Ok(Response::new(proto::ListRunsReply {
+            runs: self.agent.runs().into_iter().map(summary).collect(),
+        }))
     }
 
-    async fn shutdown(&self, request: Request<proto::ShutdownRequest>) -> Result<Response<proto::ShutdownReply>, Status> {
+    async fn shutdown(
+        &self,
+        request: Request<proto::ShutdownRequest>,
+    ) -> Result<Response<proto::ShutdownReply>, Status> {
         self.agent.check_epoch(request.into_inner().epoch)?;
         self.shutdown.send_replace(true);
         Ok(Response::new(proto::ShutdownReply {}))
@@ -211,7 +265,11 @@ async fn watch_run(agent: Arc<Agent>, run: Arc<Run>, mut from: u64, events: mpsc
     let mut told = None;
     loop {
         changes.mark_unchanged();
-        let Look { progress, lines, result } = run.look(from);
+        let Look {
+            progress,
+            lines,
+            result,
+        } = run.look(from);
         let more = lines.len() == 512;
         if told.as_ref() != Some(&progress) {
             let json = serde_json::to_vec(&progress).unwrap_or_default();
@@ -222,7 +280,11 @@ async fn watch_run(agent: Arc<Agent>, run: Arc<Run>, mut from: u64, events: mpsc
         }
         for line in lines {
             from = line.number + 1;
-            let line = proto::LogLine { number: line.number, stderr: line.stderr, text: line.text };
+            let line = proto::LogLine {
+                number: line.number,
+                stderr: line.stderr,
+                text: line.text,
+            };
             if events.send(Event::Log(line)).await.is_err() {
                 return;
             }
@@ -232,10 +294,20 @@ async fn watch_run(agent: Arc<Agent>, run: Arc<Run>, mut from: u64, events: mpsc
         }
         if result.is_some() {
             agent.unmask(&run).await;
-            let Look { result: Some(result), .. } = run.look(u64::MAX) else { return };
+            let Look {
+                result: Some(result),
+                ..
+            } = run.look(u64::MAX)
+            else {
+                return;
+            };
             let json = serde_json::to_vec(&result).unwrap_or_default();
             for chunk in json.chunks(CHUNK) {
-                if events.send(Event::ResultChunk(chunk.to_vec())).await.is_err() {
+                if events
+                    .send(Event::ResultChunk(chunk.to_vec()))
+                    .await
+                    .is_err()
+                {
                     return;
                 }
             }
@@ -275,7 +347,12 @@ impl Read for Incoming {
                     self.at = 0;
                 }
                 Some(Piece::End(sha256)) => self.end = Some(sha256),
-                None => return Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "the sender is gone")),
+                None => {
+                    return Err(std::io::Error::new(
+                        std::io::ErrorKind::UnexpectedEof,
+                        "the sender is gone",
+                    ));
+                }
             }
         }
         let n = buffer.len().min(self.chunk.len() - self.at);
@@ -288,11 +365,14 @@ impl Read for Incoming {
 impl Incoming {
     /// After the archive: the rest must be padding, and the sum must be the sender's.
     fn verify(&mut self) -> Result<(), TreeError> {
-        std::io::copy(self, &mut std::io::sink()).map_err(|e| TreeError::TreeTorn(e.to_string()))?;
+        std::io::copy(self, &mut std::io::sink())
+            .map_err(|e| TreeError::TreeTorn(e.to_string()))?;
         let sum = hex::encode(self.hash.clone().finalize());
         match &self.end {
             Some(end) if *end == sum => Ok(()),
-            _ => Err(TreeError::TreeTorn("its sum differs from the sender's".into())),
+            _ => Err(TreeError::TreeTorn(
+                "its sum differs from the sender's".into(),
+            )),
         }
     }
 }

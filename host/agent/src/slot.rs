@@ -22,11 +22,19 @@ pub struct Taken(pub File);
 
 impl Slot {
     pub fn new(state_dir: &Path) -> Slot {
-        Slot { path: state_dir.join("slot") }
+        Slot {
+            path: state_dir.join("slot"),
+        }
     }
 
     fn open(&self) -> io::Result<File> {
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&self.path)
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&self.path)
     }
 
     /// Takes the slot; none if somebody has it.

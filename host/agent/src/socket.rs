@@ -43,10 +43,18 @@ async fn bind(path: &Path) -> Result<UnixListener, SocketError> {
 }
 
 /// Serves an agent until `stop` says so or a client asks it to end; then lets the open run finish first.
-pub async fn serve(agent: Arc<Agent>, path: &Path, mut stop: watch::Receiver<bool>) -> Result<(), SocketError> {
+pub async fn serve(
+    agent: Arc<Agent>,
+    path: &Path,
+    mut stop: watch::Receiver<bool>,
+) -> Result<(), SocketError> {
     let listener = bind(path).await?;
     let (shutdown, mut asked) = watch::channel(false);
-    let service = Service { agent: agent.clone(), shutdown }.into_server();
+    let service = Service {
+        agent: agent.clone(),
+        shutdown,
+    }
+    .into_server();
     let ending = async {
         tokio::select! {
             _ = stop.wait_for(|s| *s) => {}

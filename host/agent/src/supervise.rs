@@ -68,7 +68,12 @@ pub fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
 }
 
 pub fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
     file.write_all(bytes)?;
     file.sync_data()
 }
@@ -81,7 +86,11 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn output(path: PathBuf) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path)
 }
 
 /// Runs the command of a run's folder to its end.
@@ -104,10 +113,18 @@ pub fn supervise(dir: &Path) -> io::Result<()> {
     let mut child = match started {
         Ok(child) => child,
         Err(e) => {
-            writeln!(output(dir.join(STDERR))?, "error: cannot start {}: {e}", command.program.display())?;
+            writeln!(
+                output(dir.join(STDERR))?,
+                "error: cannot start {}: {e}",
+                command.program.display()
+            )?;
             return replace(
                 &dir.join(EXIT),
-                &serde_json::to_vec(&Exit { code: Some(127), signal: None, leftovers: 0 })?,
+                &serde_json::to_vec(&Exit {
+                    code: Some(127),
+                    signal: None,
+                    leftovers: 0,
+                })?,
             );
         }
     };
@@ -118,6 +135,10 @@ pub fn supervise(dir: &Path) -> io::Result<()> {
     // 8: a second signal ended the CLI without waiting for its plugins.
     let abnormal = status.signal().is_some() || status.code() == Some(8);
     let leftovers = if abnormal { end_session(own) } else { 0 };
-    let exit = Exit { code: status.code(), signal: status.signal(), leftovers };
+    let exit = Exit {
+        code: status.code(),
+        signal: status.signal(),
+        leftovers,
+    };
     replace(&dir.join(EXIT), &serde_json::to_vec(&exit)?)
 }

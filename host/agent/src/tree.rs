@@ -76,15 +76,17 @@ impl Trees {
             std::fs::remove_dir_all(&aside)?;
         }
         std::fs::create_dir(&aside)?;
-        let unpacked = unpack(&Dir::open_ambient_dir(&aside, ambient_authority())?, tar).and_then(|unpacked| {
-            check()?;
-            match std::fs::rename(&aside, self.dir.join(&name)) {
-                // Somebody else was as fast; the content is the same.
-                Err(_) if self.dir.join(&name).is_dir() => Ok(unpacked),
-                Err(e) => Err(e.into()),
-                Ok(()) => Ok(unpacked),
-            }
-        });
+        let unpacked = unpack(&Dir::open_ambient_dir(&aside, ambient_authority())?, tar).and_then(
+            |unpacked| {
+                check()?;
+                match std::fs::rename(&aside, self.dir.join(&name)) {
+                    // Somebody else was as fast; the content is the same.
+                    Err(_) if self.dir.join(&name).is_dir() => Ok(unpacked),
+                    Err(e) => Err(e.into()),
+                    Ok(()) => Ok(unpacked),
+                }
+            },
+        );
         if aside.exists() {
             let _ = std::fs::remove_dir_all(&aside);
         }
@@ -93,10 +95,14 @@ impl Trees {
     }
 
     fn forget_oldest(&self, newest: &str) {
-        let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
+        let Ok(entries) = std::fs::read_dir(&self.dir) else {
+            return;
+        };
         let mut trees: Vec<(SystemTime, PathBuf)> = entries
             .flatten()
-            .filter(|e| e.file_name() != newest && !e.file_name().to_string_lossy().starts_with('.'))
+            .filter(|e| {
+                e.file_name() != newest && !e.file_name().to_string_lossy().starts_with('.')
+            })
             .filter_map(|e| Some((e.metadata().ok()?.modified().ok()?, e.path())))
             .collect();
         trees.sort();
@@ -141,9 +147,15 @@ fn unpack(dir: &Dir, tar: impl Read) -> Result<Unpacked, TreeError> {
     for entry in archive.entries().map_err(torn)? {
         let mut entry = entry.map_err(torn)?;
         let shown = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-        let path = entry.path().ok().and_then(|p| inside(&p)).ok_or_else(|| TreeError::TreeEscapes(shown.clone()))?;
+        let path = entry
+            .path()
+            .ok()
+            .and_then(|p| inside(&p))
+            .ok_or_else(|| TreeError::TreeEscapes(shown.clone()))?;
         unpacked.entries += 1;
-        unpacked.bytes = unpacked.bytes.saturating_add(entry.header().size().unwrap_or(u64::MAX));
+        unpacked.bytes = unpacked
+            .bytes
+            .saturating_add(entry.header().size().unwrap_or(u64::MAX));
         if unpacked.bytes > MOST_BYTES || unpacked.entries > MOST_ENTRIES {
             return Err(TreeError::TreeTooLarge);
         }
@@ -156,7 +168,10 @@ fn unpack(dir: &Dir, tar: impl Read) -> Result<Unpacked, TreeError> {
             EntryType::Regular | EntryType::Continuous => {
                 let executable = entry.header().mode().unwrap_or(0) & 0o111 != 0;
                 let mut options = OpenOptions::new();
-                options.write(true).create_new(true).mode(if executable { 0o755 } else { 0o644 });
+                options
+                    .write(true)
+                    .create_new(true)
+                    .mode(if executable { 0o755 } else { 0o644 });
                 let mut file = dir.open_with(&path, &options)?;
                 std::io::copy(&mut entry, &mut file)?;
                 if executable {
@@ -164,7 +179,10 @@ fn unpack(dir: &Dir, tar: impl Read) -> Result<Unpacked, TreeError> {
                 }
             }
             EntryType::Symlink => {
-                let target = entry.link_name().map_err(torn)?.ok_or_else(|| TreeError::TreeEscapes(shown.clone()))?;
+                let target = entry
+                    .link_name()
+                    .map_err(torn)?
+                    .ok_or_else(|| TreeError::TreeEscapes(shown.clone()))?;
                 if !link_stays(&path, &target) {
                     return Err(TreeError::TreeEscapes(shown));
                 }
@@ -207,19 +225,52 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let trees = Trees::new(home.path().join("trees"));
         let mut builder = Builder::new(Vec::new());
-        builder.append_data(&mut header(EntryType::Regular, 3, 0o755), "bin/run", &b"abc"[..]).unwrap();
-        builder.append_link(&mut header(EntryType::Symlink, 0, 0o777), "bin/same", "../bin/run").unwrap();
+        builder
+            .append_data(
+                &mut header(EntryType::Regular, 3, 0o755),
+                "bin/run",
+                &b"abc"[..],
+            )
+            .unwrap();
+        builder
+            .append_link(
+                &mut header(EntryType::Symlink, 0, 0o777),
+                "bin/same",
+                "../bin/run",
+            )
+            .unwrap();
         let tar = builder.into_inner().unwrap();
-        let torn = trees.put("sha256:aa", &tar[..], || Err(TreeError::TreeTorn("digest".into())));
+        let torn = trees.put("sha256:aa", &tar[..], || {
+            Err(TreeError::TreeTorn("digest".into()))
+        });
         assert!(matches!(torn, Err(TreeError::TreeTorn(_))));
-        assert!(matches!(trees.put("sha256:aa", &tar[..300], || Ok(())), Err(TreeError::TreeTorn(_))));
+        assert!(matches!(
+            trees.put("sha256:aa", &tar[..300], || Ok(())),
+            Err(TreeError::TreeTorn(_))
+        ));
         assert_eq!(trees.path("sha256:aa"), None);
         let unpacked = trees.put("sha256:aa", &tar[..], || Ok(())).unwrap();
-        assert_eq!(unpacked, Unpacked { bytes: 3, entries: 2 });
+        assert_eq!(
+            unpacked,
+            Unpacked {
+                bytes: 3,
+                entries: 2
+            }
+        );
         let path = trees.path("sha256:aa").unwrap();
-        assert_eq!(std::fs::read_to_string(path.join("bin/same")).unwrap(), "abc");
+        assert_eq!(
+            std::fs::read_to_string(path.join("bin/same")).unwrap(),
+            "abc"
+        );
         use std::os::unix::fs::PermissionsExt;
-        assert_eq!(std::fs::metadata(path.join("bin/run")).unwrap().permissions().mode() & 0o777, 0o755);
+        assert_eq!(
+            std::fs::metadata(path.join("bin/run"))
+                .unwrap()
+                .permissions()
+                .mode()
+                & 0o777,
+            0o755
+        );
     }
 
     #[test]
@@ -234,13 +285,22 @@ mod tests {
             ("a/l", EntryType::Symlink, "../../x"),
         ] {
             let put = trees.put("d", &raw_entry(name, kind, link)[..], || Ok(()));
-            assert!(matches!(put, Err(TreeError::TreeEscapes(_))), "{name} {put:?}");
+            assert!(
+                matches!(put, Err(TreeError::TreeEscapes(_))),
+                "{name} {put:?}"
+            );
         }
         for kind in [EntryType::Link, EntryType::Fifo, EntryType::Char] {
             let put = trees.put("d", &raw_entry("x", kind, "y")[..], || Ok(()));
-            assert!(matches!(put, Err(TreeError::TreeEntryUnsupported(_))), "{kind:?}");
+            assert!(
+                matches!(put, Err(TreeError::TreeEntryUnsupported(_))),
+                "{kind:?}"
+            );
         }
         assert!(!home.path().join("evil").exists());
-        assert!(matches!(trees.put("../x", &[][..], || Ok(())), Err(TreeError::DigestInvalid(_))));
+        assert!(matches!(
+            trees.put("../x", &[][..], || Ok(())),
+            Err(TreeError::DigestInvalid(_))
+        ));
     }
 }

@@ -57,8 +57,14 @@ impl ConfigPath {
         if steps.is_empty() {
             return Err(invalid());
         }
-        let Step::Field(key) = steps.remove(0) else { return Err(invalid()) };
-        Ok(ConfigPath { text: text.to_owned(), key, steps })
+        let Step::Field(key) = steps.remove(0) else {
+            return Err(invalid());
+        };
+        Ok(ConfigPath {
+            text: text.to_owned(),
+            key,
+            steps,
+        })
     }
 
     /// Whether it names the top-level value itself.
@@ -85,8 +91,9 @@ impl ConfigPath {
                     if here.is_null() {
                         *here = Value::Array(Vec::new());
                     }
-                    let items =
-                        here.as_array_mut().ok_or_else(|| PathError::ConfigPathBlocked(self.text.clone()))?;
+                    let items = here
+                        .as_array_mut()
+                        .ok_or_else(|| PathError::ConfigPathBlocked(self.text.clone()))?;
                     if *index > items.len() {
                         return Err(PathError::ConfigPathBeyondEnd(self.text.clone()));
                     }
@@ -115,8 +122,14 @@ mod tests {
         set("a.b[0]", json!("x")).unwrap();
         set("a.b[1].c", json!(2)).unwrap();
         set("a[\"d.e\"]", json!(true)).unwrap();
-        assert_eq!(set("a.b[7]", json!(1)), Err(PathError::ConfigPathBeyondEnd("a.b[7]".into())));
-        assert_eq!(set("a.b.c", json!(1)), Err(PathError::ConfigPathBlocked("a.b.c".into())));
+        assert_eq!(
+            set("a.b[7]", json!(1)),
+            Err(PathError::ConfigPathBeyondEnd("a.b[7]".into()))
+        );
+        assert_eq!(
+            set("a.b.c", json!(1)),
+            Err(PathError::ConfigPathBlocked("a.b.c".into()))
+        );
         assert_eq!(top, json!({"b": ["x", {"c": 2}], "d.e": true}));
     }
 

@@ -70,7 +70,11 @@ impl Settings {
             return;
         }
         let added = environments.iter().map(|e| Value::String(e.clone()));
-        match self.fields.entry("environment").or_insert_with(|| json!([])) {
+        match self
+            .fields
+            .entry("environment")
+            .or_insert_with(|| json!([]))
+        {
             Value::Array(list) => list.extend(added),
             Value::Object(map) => match map.entry("imports").or_insert_with(|| json!([])) {
                 Value::Array(list) => list.extend(added),
@@ -83,15 +87,28 @@ impl Settings {
     /// Lays the items over the base, in their order.
     pub fn apply(&mut self, items: &[Resolved], seal: &SealedBy<'_>) -> Result<Plan, ApplyError> {
         let mut plan = Plan::default();
-        for Resolved { key, path, value, secret } in items {
-            let path = if *path { ConfigPath::parse(key)? } else { ConfigPath::parse(&quoted(key))? };
+        for Resolved {
+            key,
+            path,
+            value,
+            secret,
+        } in items
+        {
+            let path = if *path {
+                ConfigPath::parse(key)?
+            } else {
+                ConfigPath::parse(&quoted(key))?
+            };
             let top_key = path.key.clone();
             let written = match (secret, seal) {
                 (false, _) if path.is_top() => top_value(value),
                 (false, _) => nested_value(value),
-                (true, SealedBy::Agent(crypter)) => json!({"secure": crypter.encrypt(&plain_text(value))?}),
+                (true, SealedBy::Agent(crypter)) => {
+                    json!({"secure": crypter.encrypt(&plain_text(value))?})
+                }
                 (true, SealedBy::Cli) if path.is_top() => {
-                    plan.set_all.insert(top_key, json!({"value": plain_text(value), "secret": true}));
+                    plan.set_all
+                        .insert(top_key, json!({"value": plain_text(value), "secret": true}));
                     continue;
                 }
                 (true, SealedBy::Cli) => {
@@ -148,7 +165,9 @@ fn top_value(value: &Value) -> Value {
 
 /// Below a path the CLI reads `true` and plain integers as what they look like.
 fn nested_value(value: &Value) -> Value {
-    let Value::String(text) = value else { return value.clone() };
+    let Value::String(text) = value else {
+        return value.clone();
+    };
     match text.as_str() {
         "true" => Value::Bool(true),
         "false" => Value::Bool(false),
@@ -165,7 +184,12 @@ mod tests {
     use super::*;
 
     fn item(key: &str, path: bool, value: Value, secret: bool) -> Resolved {
-        Resolved { key: key.into(), path, value, secret }
+        Resolved {
+            key: key.into(),
+            path,
+            value,
+            secret,
+        }
     }
 
     #[test]
@@ -199,10 +223,20 @@ mod tests {
     #[test]
     fn secrets_that_the_cli_seals_are_not_in_the_file() {
         let mut settings = Settings::from_base(None);
-        let items = [item("p:s", false, json!({"k": "canary"}), true), item("p:o.s", true, json!("canary"), true)];
+        let items = [
+            item("p:s", false, json!({"k": "canary"}), true),
+            item("p:o.s", true, json!("canary"), true),
+        ];
         let plan = settings.apply(&items, &SealedBy::Cli).unwrap();
-        assert_eq!(plan.set_all["p:s"], json!({"value": "{\"k\":\"canary\"}", "secret": true}));
+        assert_eq!(
+            plan.set_all["p:s"],
+            json!({"value": "{\"k\":\"canary\"}", "secret": true})
+        );
         assert_eq!(plan.set_paths, [("p:o.s".to_owned(), "canary".to_owned())]);
-        assert!(!String::from_utf8(settings.to_json()).unwrap().contains("canary"));
+        assert!(
+            !String::from_utf8(settings.to_json())
+                .unwrap()
+                .contains("canary")
+        );
     }
 }

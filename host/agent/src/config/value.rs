@@ -29,15 +29,30 @@ impl std::fmt::Debug for Resolved {
 #[derive(Debug, thiserror::Error)]
 pub enum ValueError {
     #[error("the config key {key:?} takes its value from the file {path:?}: {source}")]
-    ConfigFileMissing { key: String, path: String, source: std::io::Error },
-    #[error("the config key {key:?} takes its value from the file {path:?}, which is larger than 4 MiB")]
+    ConfigFileMissing {
+        key: String,
+        path: String,
+        source: std::io::Error,
+    },
+    #[error(
+        "the config key {key:?} takes its value from the file {path:?}, which is larger than 4 MiB"
+    )]
     ConfigFileTooLarge { key: String, path: String },
-    #[error("the config key {key:?} takes its value from the variable {name:?}, which the workspace does not have")]
+    #[error(
+        "the config key {key:?} takes its value from the variable {name:?}, which the workspace does not have"
+    )]
     ConfigEnvMissing { key: String, name: String },
     #[error("the config key {key:?} takes its value from {place}, which is not text in UTF-8")]
     ConfigNotText { key: String, place: String },
-    #[error("the config key {key:?} takes its value from {place} as JSON, which it is not (line {line}, column {column})")]
-    ConfigNotJson { key: String, place: String, line: usize, column: usize },
+    #[error(
+        "the config key {key:?} takes its value from {place} as JSON, which it is not (line {line}, column {column})"
+    )]
+    ConfigNotJson {
+        key: String,
+        place: String,
+        line: usize,
+        column: usize,
+    },
 }
 
 impl ValueError {
@@ -63,31 +78,50 @@ pub fn resolve(
     items
         .iter()
         .map(|item| {
-            let ConfigItem { key, path, value, secret } = item;
+            let ConfigItem {
+                key,
+                path,
+                value,
+                secret,
+            } = item;
             let value = match value {
                 ConfigValue::Inline { value } => value.clone(),
                 ConfigValue::File { path, json } => {
-                    let missing =
-                        |source| ValueError::ConfigFileMissing { key: key.clone(), path: path.clone(), source };
+                    let missing = |source| ValueError::ConfigFileMissing {
+                        key: key.clone(),
+                        path: path.clone(),
+                        source,
+                    };
                     let file = workspace.join(path);
                     if std::fs::metadata(&file).map_err(missing)?.len() > LARGEST_FILE {
-                        return Err(ValueError::ConfigFileTooLarge { key: key.clone(), path: path.clone() });
+                        return Err(ValueError::ConfigFileTooLarge {
+                            key: key.clone(),
+                            path: path.clone(),
+                        });
                     }
                     let place = format!("the file {path:?}");
                     let bytes = std::fs::read(&file).map_err(missing)?;
-                    let text = String::from_utf8(bytes)
-                        .map_err(|_| ValueError::ConfigNotText { key: key.clone(), place: place.clone() })?;
+                    let text = String::from_utf8(bytes).map_err(|_| ValueError::ConfigNotText {
+                        key: key.clone(),
+                        place: place.clone(),
+                    })?;
                     parse(text, *json, key, place)?
                 }
                 ConfigValue::Env { name, json } => {
-                    let text = env
-                        .get(name)
-                        .ok_or_else(|| ValueError::ConfigEnvMissing { key: key.clone(), name: name.clone() })?;
+                    let text = env.get(name).ok_or_else(|| ValueError::ConfigEnvMissing {
+                        key: key.clone(),
+                        name: name.clone(),
+                    })?;
                     parse(text.clone(), *json, key, format!("the variable {name:?}"))?
                 }
             };
             let key = with_namespace(key, *path, project);
-            Ok(Resolved { key, path: *path, value, secret: *secret })
+            Ok(Resolved {
+                key,
+                path: *path,
+                value,
+                secret: *secret,
+            })
         })
         .collect()
 }
@@ -107,8 +141,16 @@ fn parse(text: String, json: bool, key: &str, place: String) -> Result<Value, Va
 
 fn with_namespace(key: &str, path: bool, project: &str) -> String {
     // In a path only what comes before the first segment's end can be a namespace.
-    let head = if path { key.split(['.', '[', '"']).next().unwrap_or(key) } else { key };
-    if head.contains(':') { key.to_owned() } else { format!("{project}:{key}") }
+    let head = if path {
+        key.split(['.', '[', '"']).next().unwrap_or(key)
+    } else {
+        key
+    };
+    if head.contains(':') {
+        key.to_owned()
+    } else {
+        format!("{project}:{key}")
+    }
 }
 
 #[cfg(test)]
@@ -118,7 +160,12 @@ mod tests {
     use serde_json::json;
 
     fn item(key: &str, value: ConfigValue) -> ConfigItem {
-        ConfigItem { key: key.into(), path: false, value, secret: true }
+        ConfigItem {
+            key: key.into(),
+            path: false,
+            value,
+            secret: true,
+        }
     }
 
     #[test]
@@ -130,13 +177,38 @@ mod tests {
         std::fs::write(dir.path().join("bytes"), [0xff, 0xfe]).unwrap();
         let env = BTreeMap::from([("VAR".to_owned(), "from env".to_owned())]);
         let run = |value| resolve(&[item("k", value)], "proj", dir.path(), &env);
-        let file = |path: &str, json| ConfigValue::File { path: path.into(), json };
+        let file = |path: &str, json| ConfigValue::File {
+            path: path.into(),
+            json,
+        };
         assert_eq!(run(file("plain", false)).unwrap()[0].value, json!("text\n"));
         assert_eq!(run(file("data", true)).unwrap()[0].value, json!({"a": [1]}));
-        assert_eq!(run(ConfigValue::Env { name: "VAR".into(), json: false }).unwrap()[0].key, "proj:k");
-        assert_eq!(run(file("gone", false)).unwrap_err().reason(), "ConfigFileMissing");
-        assert_eq!(run(file("bytes", false)).unwrap_err().reason(), "ConfigNotText");
-        assert_eq!(run(ConfigValue::Env { name: "NO".into(), json: false }).unwrap_err().reason(), "ConfigEnvMissing");
+        assert_eq!(
+            run(ConfigValue::Env {
+                name: "VAR".into(),
+                json: false
+            })
+            .unwrap()[0]
+                .key,
+            "proj:k"
+        );
+        assert_eq!(
+            run(file("gone", false)).unwrap_err().reason(),
+            "ConfigFileMissing"
+        );
+        assert_eq!(
+            run(file("bytes", false)).unwrap_err().reason(),
+            "ConfigNotText"
+        );
+        assert_eq!(
+            run(ConfigValue::Env {
+                name: "NO".into(),
+                json: false
+            })
+            .unwrap_err()
+            .reason(),
+            "ConfigEnvMissing"
+        );
         let broken = run(file("broken", true)).unwrap_err();
         assert_eq!(broken.reason(), "ConfigNotJson");
         assert!(!broken.to_string().contains("canary"));

@@ -22,7 +22,11 @@ pub fn arguments(request: &RunRequest, settings: &Path, events: &Path) -> Vec<St
     let is = |operations: &[Operation]| operations.contains(&operation);
     use Operation::{Destroy, Preview, Refresh, Up};
 
-    let mut args = vec![operation.as_str().to_owned(), "--non-interactive".into(), "--color=never".into()];
+    let mut args = vec![
+        operation.as_str().to_owned(),
+        "--non-interactive".into(),
+        "--color=never".into(),
+    ];
     args.push(format!("--stack={}", request.stack));
     args.push(format!("--config-file={}", settings.display()));
     args.push(format!("--event-log={}", events.display()));
@@ -41,14 +45,27 @@ pub fn arguments(request: &RunRequest, settings: &Path, events: &Path) -> Vec<St
     }
     args.extend(target.iter().map(|urn| format!("--target={urn}")));
     let flags: [(bool, &[Operation], &str); 6] = [
-        (*expect_no_changes, &[Preview, Up, Refresh], "--expect-no-changes"),
-        (*target_dependents, &[Preview, Up, Refresh, Destroy], "--target-dependents"),
+        (
+            *expect_no_changes,
+            &[Preview, Up, Refresh],
+            "--expect-no-changes",
+        ),
+        (
+            *target_dependents,
+            &[Preview, Up, Refresh, Destroy],
+            "--target-dependents",
+        ),
         (*refresh, &[Preview, Up, Destroy], "--refresh"),
         (*continue_on_error, &[Up, Destroy], "--continue-on-error"),
         (*remove, &[Destroy], "--remove"),
         (*run_program, &[Refresh, Destroy], "--run-program"),
     ];
-    args.extend(flags.iter().filter(|(on, of, _)| *on && is(of)).map(|(_, _, flag)| (*flag).to_owned()));
+    args.extend(
+        flags
+            .iter()
+            .filter(|(on, of, _)| *on && is(of))
+            .map(|(_, _, flag)| (*flag).to_owned()),
+    );
     if is(&[Preview, Up]) {
         args.extend(replace.iter().map(|urn| format!("--replace={urn}")));
     }

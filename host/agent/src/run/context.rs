@@ -87,7 +87,12 @@ pub enum RunError {
     DirOutside { dir: String },
     /// A short command of the CLI failed; what it said is the evidence.
     #[error("{what} failed: {message}")]
-    CommandFailed { what: &'static str, message: String, code: Option<i32>, stderr: String },
+    CommandFailed {
+        what: &'static str,
+        message: String,
+        code: Option<i32>,
+        stderr: String,
+    },
     #[error("the agent's own files cannot be used: {0}")]
     StateDir(#[from] std::io::Error),
     #[error("the agent was restarted before the operation began")]
@@ -118,13 +123,17 @@ impl RunError {
 /// A directory below another, named by a request: no way out of it.
 fn below(base: &Path, dir: &str) -> Result<PathBuf, RunError> {
     use std::path::Component;
-    let outside = || RunError::DirOutside { dir: dir.to_owned() };
+    let outside = || RunError::DirOutside {
+        dir: dir.to_owned(),
+    };
     let mut path = base.to_owned();
     for part in Path::new(dir.trim_start_matches('/')).components() {
         match part {
             Component::Normal(name) => path.push(name),
             Component::CurDir => {}
-            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return Err(outside()),
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                return Err(outside());
+            }
         }
     }
     Ok(path)
@@ -144,20 +153,38 @@ impl Context {
                 let tree = workspace
                     .trees
                     .path(digest)
-                    .ok_or_else(|| RunError::TreeMissing { digest: digest.clone() })?;
+                    .ok_or_else(|| RunError::TreeMissing {
+                        digest: digest.clone(),
+                    })?;
                 Project::find(&below(&tree, dir)?, dir)?
             }
-            ProgramSource::WorkspacePath { dir } => Project::find(&below(&workspace.dir, dir)?, dir)?,
+            ProgramSource::WorkspacePath { dir } => {
+                Project::find(&below(&workspace.dir, dir)?, dir)?
+            }
             ProgramSource::ProjectOnly { name, runtime } => {
-                let info = ProjectInfo { name: name.clone(), runtime: runtime.clone() };
+                let info = ProjectInfo {
+                    name: name.clone(),
+                    runtime: runtime.clone(),
+                };
                 let made = make_project(&dir.join("project"), &info)?;
                 Project::find(&made, name)?
             }
         };
-        let url = env.get("PULUMI_BACKEND_URL").or(project.backend_url.as_ref());
+        let url = env
+            .get("PULUMI_BACKEND_URL")
+            .or(project.backend_url.as_ref());
         let home = env.get("HOME").map(String::as_str);
         let file_stack = url.and_then(|url| FileStack::locate(url, &request.stack, home));
-        Ok(Context { workspace, request, dir, env, redactor, cli, project, file_stack })
+        Ok(Context {
+            workspace,
+            request,
+            dir,
+            env,
+            redactor,
+            cli,
+            project,
+            file_stack,
+        })
     }
 
     /// The stack's own name, without organization and project.

@@ -25,7 +25,9 @@ pub async fn execute(
     match begin(workspace, request, slot, &orders, listener, started_at_ms).await {
         Ok((context, heard)) => finish(&context, heard, started_at_ms, listener).await,
         Err((error, context)) => {
-            let interrupted = matches!(error, RunError::CancelledBefore).then(|| *orders.borrow()).flatten();
+            let interrupted = matches!(error, RunError::CancelledBefore)
+                .then(|| *orders.borrow())
+                .flatten();
             let mut result = failed(id, operation, started_at_ms, &error, interrupted);
             if let Some(context) = context {
                 result.project = Some(context.project.info.clone());
@@ -73,11 +75,20 @@ pub async fn adopt(
 
 /// The result of a run whose operation was never started, because the agent was restarted before.
 pub fn barred(request: &RunRequest, started_at_ms: i64) -> RunResult {
-    failed(request.id.clone(), request.operation, started_at_ms, &RunError::AgentRestarted, None)
+    failed(
+        request.id.clone(),
+        request.operation,
+        started_at_ms,
+        &RunError::AgentRestarted,
+        None,
+    )
 }
 
 fn stage(listener: &dyn Listener, stage: &str) {
-    listener.progress(RunProgress { stage: stage.to_owned(), ..RunProgress::default() });
+    listener.progress(RunProgress {
+        stage: stage.to_owned(),
+        ..RunProgress::default()
+    });
 }
 
 type Begun = Result<(Context, Heard), (RunError, Option<Box<Context>>)>;
@@ -91,7 +102,9 @@ async fn begin(
     started_at_ms: i64,
 ) -> Begun {
     std::fs::create_dir_all(workspace.run_dir(&request.id)).map_err(|e| (e.into(), None))?;
-    let mut context = Context::open(workspace, request).await.map_err(|e| (e, None))?;
+    let mut context = Context::open(workspace, request)
+        .await
+        .map_err(|e| (e, None))?;
     match operate(&mut context, slot, orders, listener, started_at_ms).await {
         Ok(heard) => Ok((context, heard)),
         Err(error) => Err((error, Some(Box::new(context)))),
@@ -115,23 +128,49 @@ async fn operate(
         if orders.borrow().is_some() {
             return Err(RunError::CancelledBefore);
         }
-        let args = arguments(&context.request, &context.dir.join(prepare::SETTINGS), &context.dir.join("events"));
+        let args = arguments(
+            &context.request,
+            &context.dir.join(prepare::SETTINGS),
+            &context.dir.join("events"),
+        );
         listener.starting();
         let child = launch(context, args, slot)?;
-        Ok(follow(context, Some(child), started_at_ms, None, orders.clone(), listener).await)
+        Ok(follow(
+            context,
+            Some(child),
+            started_at_ms,
+            None,
+            orders.clone(),
+            listener,
+        )
+        .await)
     };
     let heard = run(context).await?;
     let code = heard.exit.and_then(|e| e.code);
     // 6: the backend does not know the stack. Where that cannot be seen beforehand it is learned here.
-    if code == Some(6) && context.request.create && context.file_stack.is_none() && heard.interrupted.is_none() {
+    if code == Some(6)
+        && context.request.create
+        && context.file_stack.is_none()
+        && heard.interrupted.is_none()
+    {
         prepare::create_stack(context).await?;
         return run(context).await;
     }
     Ok(heard)
 }
 
-async fn finish(context: &Context, heard: Heard, started_at_ms: i64, listener: &dyn Listener) -> RunResult {
-    let Verdict { state, mut message, failure, resources } = judge(context, &heard);
+async fn finish(
+    context: &Context,
+    heard: Heard,
+    started_at_ms: i64,
+    listener: &dyn Listener,
+) -> RunResult {
+    let Verdict {
+        state,
+        mut message,
+        failure,
+        resources,
+    } = judge(context, &heard);
     let Heard { digest, .. } = heard;
     let operation = context.request.operation;
     let mut outputs = None;
@@ -165,7 +204,10 @@ async fn finish(context: &Context, heard: Heard, started_at_ms: i64, listener: &
 /// The line that the CLI prints for a person to follow.
 fn permalink(context: &Context) -> Option<String> {
     let text = std::fs::read_to_string(context.dir.join(crate::supervise::STDOUT)).ok()?;
-    let link = text.lines().rev().find_map(|l| l.trim().strip_prefix("View Live: "))?;
+    let link = text
+        .lines()
+        .rev()
+        .find_map(|l| l.trim().strip_prefix("View Live: "))?;
     Some(link.trim().to_owned())
 }
 
@@ -176,7 +218,12 @@ fn failed(
     error: &RunError,
     interrupted: Option<InterruptCause>,
 ) -> RunResult {
-    let Verdict { state, message, failure, resources } = judge_error(error, interrupted);
+    let Verdict {
+        state,
+        message,
+        failure,
+        resources,
+    } = judge_error(error, interrupted);
     RunResult {
         id,
         operation,

@@ -46,24 +46,46 @@ pub struct Heard {
 }
 
 pub fn now_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_millis() as i64)
 }
 
 /// Starts the supervisor with the CLI's arguments. The slot's lock goes with it.
 pub fn launch(context: &Context, args: Vec<String>, slot: &Taken) -> Result<Child, RunError> {
-    for name in [supervise::CLAIM, supervise::CLI, supervise::EXIT, supervise::STDOUT, supervise::STDERR, "events"] {
+    for name in [
+        supervise::CLAIM,
+        supervise::CLI,
+        supervise::EXIT,
+        supervise::STDOUT,
+        supervise::STDERR,
+        "events",
+    ] {
         match std::fs::remove_file(context.dir.join(name)) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e.into()),
             _ => {}
         }
     }
-    let line = CommandLine { program: context.cli.program.clone(), args, cwd: context.project.dir.clone() };
-    supervise::write_synced(&context.dir.join(supervise::COMMAND), &serde_json::to_vec(&line).unwrap_or_default())?;
+    let line = CommandLine {
+        program: context.cli.program.clone(),
+        args,
+        cwd: context.project.dir.clone(),
+    };
+    supervise::write_synced(
+        &context.dir.join(supervise::COMMAND),
+        &serde_json::to_vec(&line).unwrap_or_default(),
+    )?;
     let mut command = std::process::Command::new(&context.workspace.supervisor);
     // A person who looks at the process list should know what it is.
-    command.arg0("windlass-agent").arg("supervise").arg(&context.dir);
+    command
+        .arg0("windlass-agent")
+        .arg("supervise")
+        .arg(&context.dir);
     command.env_clear().envs(&context.env);
-    command.stdin(slot.0.try_clone()?).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .stdin(slot.0.try_clone()?)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     Ok(Command::from(command).spawn()?)
 }
 
@@ -109,12 +131,22 @@ impl Interrupter {
             return;
         }
         // Not started yet, or gone: the next look tells.
-        let Some(cli) = read_json::<ProcessId>(&context.dir.join(supervise::CLI)) else { return };
-        let signal = if self.sent < 2 { Signal::INT } else { Signal::KILL };
+        let Some(cli) = read_json::<ProcessId>(&context.dir.join(supervise::CLI)) else {
+            return;
+        };
+        let signal = if self.sent < 2 {
+            Signal::INT
+        } else {
+            Signal::KILL
+        };
         if cli.signal(signal).is_ok() {
             tracing::warn!(run = %context.request.id, number = self.sent + 1, "signalled pulumi");
             self.sent += 1;
-            let pause = if self.sent == 1 { context.workspace.grace } else { Duration::from_secs(60) };
+            let pause = if self.sent == 1 {
+                context.workspace.grace
+            } else {
+                Duration::from_secs(60)
+            };
             self.next_at = Some(Instant::now() + pause);
         }
     }
@@ -142,7 +174,14 @@ impl Ears {
     }
 
     fn hear(&mut self, context: &Context, listener: &dyn Listener, last: bool) {
-        let Ears { events, stdout, stderr, digest, stderr_tail, progress } = self;
+        let Ears {
+            events,
+            stdout,
+            stderr,
+            digest,
+            stderr_tail,
+            progress,
+        } = self;
         let clean = |line: &str| context.redactor.redact(&without_escapes(line));
         let mut on_out = |line: &str| listener.log(false, clean(line));
         let mut on_err = |line: &str| {
@@ -151,7 +190,9 @@ impl Ears {
             stderr_tail.push('\n');
             if stderr_tail.len() > 4096 {
                 let cut = stderr_tail.len() - 4096;
-                let cut = (cut..=stderr_tail.len()).find(|i| stderr_tail.is_char_boundary(*i)).unwrap_or(0);
+                let cut = (cut..=stderr_tail.len())
+                    .find(|i| stderr_tail.is_char_boundary(*i))
+                    .unwrap_or(0);
                 stderr_tail.drain(..cut);
             }
             listener.log(true, line);
@@ -204,7 +245,9 @@ pub async fn follow(
         }
         ears.hear(context, listener, false);
         let ordered = *orders.borrow_and_update();
-        let late = deadline.filter(|at| Instant::now() >= *at).map(|_| InterruptCause::DeadlineExceeded);
+        let late = deadline
+            .filter(|at| Instant::now() >= *at)
+            .map(|_| InterruptCause::DeadlineExceeded);
         if let (None, Some(cause)) = (interrupter.cause, ordered.or(late)) {
             listener.interrupting(cause);
             interrupter.cause = Some(cause);
@@ -212,5 +255,10 @@ pub async fn follow(
         interrupter.send_if_due(context);
     };
     ears.hear(context, listener, true);
-    Heard { exit, digest: ears.digest, stderr: ears.stderr_tail, interrupted: interrupter.cause }
+    Heard {
+        exit,
+        digest: ears.digest,
+        stderr: ears.stderr_tail,
+        interrupted: interrupter.cause,
+    }
 }

@@ -12,7 +12,7 @@ mod outputs;
 mod prepare;
 mod tail;
 
-pub use context::{Context, RunError, Workspace};
+pub use context::Workspace;
 pub use execute::{adopt, barred, execute};
-pub use follow::{Listener, Orders};
+pub use follow::Listener;
 pub use outputs::reread;

@@ -36,7 +36,12 @@ pub async fn reveal(context: &Context, outputs: &mut Outputs) -> Result<(), Outp
 
 /// From the state file, with the stack's own key: no process.
 fn from_state(context: &Context, outputs: &mut Outputs) -> Option<()> {
-    let Lookup::Found(StackState { secrets, outputs: stored, .. }) = context.file_stack.as_ref()?.state() else {
+    let Lookup::Found(StackState {
+        secrets,
+        outputs: stored,
+        ..
+    }) = context.file_stack.as_ref()?.state()
+    else {
         return None;
     };
     let secrets = secrets.filter(|s| s.kind == "passphrase")?;
@@ -44,11 +49,21 @@ fn from_state(context: &Context, outputs: &mut Outputs) -> Option<()> {
     let passphrase = environment::passphrase(&context.env)?;
     let crypter = context.workspace.crypter(&passphrase, salt).ok()?;
     let mut opened = BTreeMap::new();
-    for name in outputs.iter().filter(|(_, o)| o.secret).map(|(name, _)| name) {
+    for name in outputs
+        .iter()
+        .filter(|(_, o)| o.secret)
+        .map(|(name, _)| name)
+    {
         opened.insert(name.clone(), open(stored.get(name)?, &crypter)?);
     }
     for (name, value) in opened {
-        outputs.insert(name, OutputValue { value, secret: true });
+        outputs.insert(
+            name,
+            OutputValue {
+                value,
+                secret: true,
+            },
+        );
     }
     Some(())
 }
@@ -56,7 +71,9 @@ fn from_state(context: &Context, outputs: &mut Outputs) -> Option<()> {
 /// Opens every secret inside a value; each holds JSON.
 fn open(value: &Value, crypter: &Crypter) -> Option<Value> {
     Some(match value {
-        Value::Object(fields) if fields.get(SECRET_MARK.0).and_then(Value::as_str) == Some(SECRET_MARK.1) => {
+        Value::Object(fields)
+            if fields.get(SECRET_MARK.0).and_then(Value::as_str) == Some(SECRET_MARK.1) =>
+        {
             let plain = crypter.decrypt(fields.get("ciphertext")?.as_str()?).ok()?;
             open(&serde_json::from_str(&plain).ok()?, crypter)?
         }
@@ -67,28 +84,54 @@ fn open(value: &Value, crypter: &Crypter) -> Option<Value> {
             }
             Value::Object(opened)
         }
-        Value::Array(items) => Value::Array(items.iter().map(|v| open(v, crypter)).collect::<Option<_>>()?),
+        Value::Array(items) => Value::Array(
+            items
+                .iter()
+                .map(|v| open(v, crypter))
+                .collect::<Option<_>>()?,
+        ),
         plain => plain.clone(),
     })
 }
 
 /// Asks the CLI for the values of all secret outputs.
-pub async fn reread(cli: &Cli, env: &Env, stack: &str, outputs: &mut Outputs) -> Result<(), OutputsError> {
-    let args = ["stack", "output", "--json", "--show-secrets", "--stack", stack].map(str::to_owned);
-    let cwd = env.get("PULUMI_HOME").cloned().unwrap_or_else(|| "/".to_owned());
+pub async fn reread(
+    cli: &Cli,
+    env: &Env,
+    stack: &str,
+    outputs: &mut Outputs,
+) -> Result<(), OutputsError> {
+    let args = [
+        "stack",
+        "output",
+        "--json",
+        "--show-secrets",
+        "--stack",
+        stack,
+    ]
+    .map(str::to_owned);
+    let cwd = env
+        .get("PULUMI_HOME")
+        .cloned()
+        .unwrap_or_else(|| "/".to_owned());
     let said = cli
         .say(env, std::path::Path::new(&cwd), &args, Given::default())
         .await
         .map_err(|e| OutputsError(e.to_string()))?;
     if said.code != Some(0) {
-        let cause = said.stderr.lines().find(|l| l.starts_with("error: ")).unwrap_or("error: no reason given");
+        let cause = said
+            .stderr
+            .lines()
+            .find(|l| l.starts_with("error: "))
+            .unwrap_or("error: no reason given");
         return Err(OutputsError(cause.to_owned()));
     }
-    let mut values: BTreeMap<String, Value> =
-        serde_json::from_slice(&said.stdout).map_err(|_| OutputsError("the CLI's answer is not JSON".into()))?;
+    let mut values: BTreeMap<String, Value> = serde_json::from_slice(&said.stdout)
+        .map_err(|_| OutputsError("the CLI's answer is not JSON".into()))?;
     for (name, output) in outputs.iter_mut().filter(|(_, o)| o.secret) {
-        output.value =
-            values.remove(name).ok_or_else(|| OutputsError(format!("the stack has no output {name:?} any more")))?;
+        output.value = values
+            .remove(name)
+            .ok_or_else(|| OutputsError(format!("the stack has no output {name:?} any more")))?;
     }
     Ok(())
 }

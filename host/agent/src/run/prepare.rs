@@ -24,18 +24,35 @@ fn failed(context: &Context, what: &'static str, said: Said) -> RunError {
         .or(stderr.lines().last())
         .unwrap_or("it said nothing")
         .to_owned();
-    RunError::CommandFailed { what, message, code: said.code, stderr }
+    RunError::CommandFailed {
+        what,
+        message,
+        code: said.code,
+        stderr,
+    }
 }
 
-async fn say(context: &Context, what: &'static str, cwd: &Path, args: &[&str], given: Given) -> Result<Said, RunError> {
+async fn say(
+    context: &Context,
+    what: &'static str,
+    cwd: &Path,
+    args: &[&str],
+    given: Given,
+) -> Result<Said, RunError> {
     let args: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
     let said = context.cli.say(&context.env, cwd, &args, given).await?;
-    if said.code == Some(0) { Ok(said) } else { Err(failed(context, what, said)) }
+    if said.code == Some(0) {
+        Ok(said)
+    } else {
+        Err(failed(context, what, said))
+    }
 }
 
 /// Takes away the locks that the adapter judged stale, each only if it still stands.
 pub fn release_locks(context: &Context) -> Result<(), RunError> {
-    let Some(stack) = &context.file_stack else { return Ok(()) };
+    let Some(stack) = &context.file_stack else {
+        return Ok(());
+    };
     for id in &context.request.release_locks {
         if stack.release(id)? {
             tracing::info!(lock = %id, "released a stale lock");
@@ -54,7 +71,9 @@ pub async fn create_stack(context: &Context) -> Result<Option<String>, RunError>
         args.extend(["--secrets-provider", provider]);
     }
     match say(context, "creating the stack", &dir, &args, Given::default()).await {
-        Err(RunError::CommandFailed { message, .. }) if message.contains("already exists") => Ok(None),
+        Err(RunError::CommandFailed { message, .. }) if message.contains("already exists") => {
+            Ok(None)
+        }
         Err(e) => Err(e),
         Ok(_) => {
             let file = dir.join(format!("Pulumi.{}.yaml", context.stack_name()));
@@ -68,14 +87,26 @@ pub async fn create_stack(context: &Context) -> Result<Option<String>, RunError>
 /// Asks the CLI for the state of a stack that cannot be read here.
 async fn export(context: &Context) -> Result<Lookup, RunError> {
     let args = ["stack", "export", "--stack", &context.request.stack];
-    let said = match say(context, "reading the stack", &context.project.dir, &args, Given::default()).await {
+    let said = match say(
+        context,
+        "reading the stack",
+        &context.project.dir,
+        &args,
+        Given::default(),
+    )
+    .await
+    {
         Err(RunError::CommandFailed { code: Some(6), .. }) => return Ok(Lookup::Missing),
         other => other?,
     };
     let value: Value = serde_json::from_slice(&said.stdout).unwrap_or_default();
     let secrets = value.pointer("/deployment/secrets_providers").cloned();
     let secrets: Option<SecretsProvider> = secrets.and_then(|s| serde_json::from_value(s).ok());
-    Ok(Lookup::Found(StackState { secrets, resources: 0, outputs: Value::Null }))
+    Ok(Lookup::Found(StackState {
+        secrets,
+        resources: 0,
+        outputs: Value::Null,
+    }))
 }
 
 /// What the run knows of the stack's secrets.
@@ -90,10 +121,12 @@ impl From<Option<SecretsProvider>> for Secrets {
     fn from(provider: Option<SecretsProvider>) -> Secrets {
         match provider {
             None => Secrets::Unknown,
-            Some(SecretsProvider { kind, state }) if kind == "passphrase" => match state.get("salt") {
-                Some(Value::String(salt)) => Secrets::Passphrase(salt.clone()),
-                _ => Secrets::Unknown,
-            },
+            Some(SecretsProvider { kind, state }) if kind == "passphrase" => {
+                match state.get("salt") {
+                    Some(Value::String(salt)) => Secrets::Passphrase(salt.clone()),
+                    _ => Secrets::Unknown,
+                }
+            }
             Some(_) => Secrets::Elsewhere,
         }
     }
@@ -131,7 +164,12 @@ fn crypter(context: &Context, salt: Option<&str>) -> Option<Arc<Crypter>> {
 /// Writes the settings file of this run. Secret values are in it sealed, or not at all.
 pub async fn write_settings(context: &mut Context) -> Result<(), RunError> {
     let name = context.project.info.name.clone();
-    let items = config::resolve(&context.request.config, &name, &context.workspace.dir, &context.env)?;
+    let items = config::resolve(
+        &context.request.config,
+        &name,
+        &context.workspace.dir,
+        &context.env,
+    )?;
     for item in items.iter().filter(|i| i.secret) {
         context.redactor.add_json(&item.value);
     }
@@ -139,12 +177,16 @@ pub async fn write_settings(context: &mut Context) -> Result<(), RunError> {
     let secrets = find_stack(context, any_secret).await?;
     let mut settings = Settings::from_base(context.project.settings(context.stack_name())?);
     settings.import(&context.request.environments);
-    if let (None, false, Secrets::Passphrase(salt)) = (settings.salt(), settings.names_provider(), &secrets) {
+    if let (None, false, Secrets::Passphrase(salt)) =
+        (settings.salt(), settings.names_provider(), &secrets)
+    {
         settings.set_salt(salt);
     }
     let sealer = match secrets {
         Secrets::Elsewhere => None,
-        Secrets::Unknown | Secrets::Passphrase(_) if any_secret => crypter(context, settings.salt()),
+        Secrets::Unknown | Secrets::Passphrase(_) if any_secret => {
+            crypter(context, settings.salt())
+        }
         Secrets::Unknown | Secrets::Passphrase(_) => None,
     };
     let seal = sealer.as_deref().map_or(SealedBy::Cli, SealedBy::Agent);
@@ -166,14 +208,31 @@ async fn seal_by_cli(context: &Context, file: &Path, plan: Plan) -> Result<(), R
         let mut args = vec!["config", "set-all"];
         args.extend(tail);
         let env = vec![("PULUMI_OPTION_JSON", Value::Object(set_all).to_string())];
-        say(context, "sealing the secret config", &context.project.dir, &args, Given { stdin: None, env }).await?;
+        say(
+            context,
+            "sealing the secret config",
+            &context.project.dir,
+            &args,
+            Given { stdin: None, env },
+        )
+        .await?;
     }
     for (path, value) in set_paths {
         let mut args = vec!["config", "set", "--secret", "--path"];
         args.extend(tail);
         args.extend(["--", &path]);
-        let given = Given { stdin: Some(value), env: Vec::new() };
-        say(context, "sealing the secret config", &context.project.dir, &args, given).await?;
+        let given = Given {
+            stdin: Some(value),
+            env: Vec::new(),
+        };
+        say(
+            context,
+            "sealing the secret config",
+            &context.project.dir,
+            &args,
+            given,
+        )
+        .await?;
     }
     Ok(())
 }
@@ -200,7 +259,11 @@ const LOCK_FILES: [&str; 16] = [
 
 /// The mark of an installation: what it was made from.
 pub fn dependencies_mark(context: &Context) -> Option<(PathBuf, String)> {
-    if !context.project.needs_install || matches!(context.request.program, windlass_api::run::ProgramSource::ProjectOnly { .. })
+    if !context.project.needs_install
+        || matches!(
+            context.request.program,
+            windlass_api::run::ProgramSource::ProjectOnly { .. }
+        )
     {
         return None;
     }
@@ -214,7 +277,10 @@ pub fn dependencies_mark(context: &Context) -> Option<(PathBuf, String)> {
         }
     }
     let place = hex::encode(Sha256::digest(dir.as_os_str().as_encoded_bytes()));
-    Some((context.workspace.state_dir.join("installed").join(place), hex::encode(hash.finalize())))
+    Some((
+        context.workspace.state_dir.join("installed").join(place),
+        hex::encode(hash.finalize()),
+    ))
 }
 
 /// Installs the program's dependencies unless that was done for the same lock files in the same place.
@@ -223,7 +289,14 @@ pub async fn install(context: &Context, mark: (PathBuf, String)) -> Result<(), R
     if std::fs::read_to_string(&file).is_ok_and(|done| done == wanted) {
         return Ok(());
     }
-    say(context, "pulumi install", &context.project.dir, &["install"], Given::default()).await?;
+    say(
+        context,
+        "pulumi install",
+        &context.project.dir,
+        &["install"],
+        Given::default(),
+    )
+    .await?;
     if let Some(dir) = file.parent() {
         std::fs::create_dir_all(dir)?;
     }

@@ -18,12 +18,22 @@ pub struct Tail {
 
 impl Tail {
     pub fn of_log(path: PathBuf) -> Tail {
-        Tail { path, file: None, partial: Vec::new(), longest: LONGEST_LOG_LINE }
+        Tail {
+            path,
+            file: None,
+            partial: Vec::new(),
+            longest: LONGEST_LOG_LINE,
+        }
     }
 
     /// Lines of any length up to 64 MiB: an event carries whole resources.
     pub fn of_events(path: PathBuf) -> Tail {
-        Tail { path, file: None, partial: Vec::new(), longest: 64 << 20 }
+        Tail {
+            path,
+            file: None,
+            partial: Vec::new(),
+            longest: 64 << 20,
+        }
     }
 
     /// Hands on the lines that are complete since the last time.

@@ -20,11 +20,15 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 /// The folder of the real CLI, or a visible skip.
 pub fn tools() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let dir = std::env::var_os("WINDLASS_TOOLS_DIR").map_or_else(|| root.join("target/tools"), PathBuf::from);
+    let dir = std::env::var_os("WINDLASS_TOOLS_DIR")
+        .map_or_else(|| root.join("target/tools"), PathBuf::from);
     if dir.join("pulumi").is_file() && dir.join("pulumi-language-yaml").is_file() {
         return Some(std::fs::canonicalize(dir).unwrap());
     }
-    eprintln!("SKIP: no pulumi and pulumi-language-yaml in {}", dir.display());
+    eprintln!(
+        "SKIP: no pulumi and pulumi-language-yaml in {}",
+        dir.display()
+    );
     None
 }
 
@@ -36,7 +40,13 @@ pub fn provider() -> Option<PathBuf> {
     if !binary.is_file() {
         let target = dir.parent().unwrap();
         let built = Command::new(env!("CARGO"))
-            .args(["build", "-q", "-p", "windlass-test-provider", "--target-dir"])
+            .args([
+                "build",
+                "-q",
+                "-p",
+                "windlass-test-provider",
+                "--target-dir",
+            ])
             .arg(target)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .status();
@@ -67,21 +77,36 @@ impl Bench {
             std::fs::create_dir(home.path().join(dir)).unwrap();
         }
         let text = |p: &Path| p.display().to_string();
-        let path = format!("{}:{}:/usr/bin:/bin", text(&home.path().join("bin")), text(tools));
+        let path = format!(
+            "{}:{}:/usr/bin:/bin",
+            text(&home.path().join("bin")),
+            text(tools)
+        );
         let env = BTreeMap::from([
             ("PATH".to_owned(), path),
             ("HOME".to_owned(), text(home.path())),
             ("PULUMI_CONFIG_PASSPHRASE".to_owned(), PASSPHRASE.to_owned()),
-            ("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION".to_owned(), "true".to_owned()),
+            (
+                "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION".to_owned(),
+                "true".to_owned(),
+            ),
             ("PULUMI_OPTION_PARALLEL".to_owned(), "4".to_owned()),
         ]);
-        Bench { home, env, agent: None, grace: 600, stdout: 0 }
+        Bench {
+            home,
+            env,
+            agent: None,
+            grace: 600,
+            stdout: 0,
+        }
     }
 
     pub fn with_provider(tools: &Path, provider: &Path) -> Bench {
         let mut bench = Bench::new(tools);
         let path = bench.env["PATH"].clone();
-        bench.env.insert("PATH".into(), format!("{path}:{}", provider.display()));
+        bench
+            .env
+            .insert("PATH".into(), format!("{path}:{}", provider.display()));
         bench
     }
 
@@ -115,18 +140,30 @@ impl Bench {
             Stdio::from(std::fs::File::create(file).unwrap())
         };
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass-agent"));
-        command.args(["serve", "--interrupt-grace-seconds", &self.grace.to_string()]);
+        command.args([
+            "serve",
+            "--interrupt-grace-seconds",
+            &self.grace.to_string(),
+        ]);
         command.arg("--socket").arg(self.path("agent.sock"));
         command.arg("--workspace").arg(self.path("workspace"));
         command.arg("--state-dir").arg(self.path("state"));
-        command.env_clear().envs(&self.env).stdin(Stdio::null()).stdout(log("out")).stderr(log("err"));
+        command
+            .env_clear()
+            .envs(&self.env)
+            .stdin(Stdio::null())
+            .stdout(log("out"))
+            .stderr(log("err"));
         self.agent = Some(command.spawn().unwrap());
         self.connect(1).await
     }
 
     pub async fn connect(&self, epoch: u64) -> AgentClient {
         let socket = self.path("agent.sock");
-        wait_for("the agent to listen", || AgentClient::connect(&socket, epoch)).await
+        wait_for("the agent to listen", || {
+            AgentClient::connect(&socket, epoch)
+        })
+        .await
     }
 
     /// Kills the agent as a full node would, and nothing else.
@@ -155,7 +192,9 @@ impl Bench {
             stack: format!("organization/{project}/dev"),
             create: operation != Operation::Destroy,
             secrets_provider: None,
-            program: ProgramSource::WorkspacePath { dir: project.to_owned() },
+            program: ProgramSource::WorkspacePath {
+                dir: project.to_owned(),
+            },
             env: BTreeMap::from([("PULUMI_BACKEND_URL".to_owned(), self.backend())]),
             config: Vec::new(),
             environments: Vec::new(),
@@ -174,7 +213,9 @@ impl Bench {
     pub fn locks(&self, project: &str) -> usize {
         let dir = self.path(&format!("backend/.pulumi/locks/organization/{project}/dev"));
         std::fs::read_dir(dir).map_or(0, |d| {
-            d.flatten().filter(|e| e.file_name().to_string_lossy().ends_with(".json")).count()
+            d.flatten()
+                .filter(|e| e.file_name().to_string_lossy().ends_with(".json"))
+                .count()
         })
     }
 }
@@ -192,12 +233,18 @@ impl Drop for Bench {
 }
 
 /// Asks until the answer is there.
-pub async fn wait_for<T, E: std::fmt::Debug, F: Future<Output = Result<T, E>>>(what: &str, mut ask: impl FnMut() -> F) -> T {
+pub async fn wait_for<T, E: std::fmt::Debug, F: Future<Output = Result<T, E>>>(
+    what: &str,
+    mut ask: impl FnMut() -> F,
+) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match ask().await {
             Ok(answer) => return answer,
-            Err(e) => assert!(Instant::now() < deadline, "waited in vain for {what}: {e:?}"),
+            Err(e) => assert!(
+                Instant::now() < deadline,
+                "waited in vain for {what}: {e:?}"
+            ),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -205,7 +252,10 @@ pub async fn wait_for<T, E: std::fmt::Debug, F: Future<Output = Result<T, E>>>(w
 
 /// Waits until something holds.
 pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    wait_for(what, || std::future::ready(if holds() { Ok(()) } else { Err("not yet") })).await;
+    wait_for(what, || {
+        std::future::ready(if holds() { Ok(()) } else { Err("not yet") })
+    })
+    .await;
 }
 
 pub async fn run(client: &AgentClient, request: &RunRequest) -> RunResult {
@@ -214,19 +264,43 @@ pub async fn run(client: &AgentClient, request: &RunRequest) -> RunResult {
 }
 
 pub async fn ended(client: &AgentClient, id: &str) -> RunResult {
-    tokio::time::timeout(PATIENCE, client.wait_run(id)).await.expect("the run hangs").unwrap()
+    tokio::time::timeout(PATIENCE, client.wait_run(id))
+        .await
+        .expect("the run hangs")
+        .unwrap()
 }
 
 pub fn inline(key: &str, value: Value, secret: bool) -> ConfigItem {
-    ConfigItem { key: key.into(), path: false, value: ConfigValue::Inline { value }, secret }
+    ConfigItem {
+        key: key.into(),
+        path: false,
+        value: ConfigValue::Inline { value },
+        secret,
+    }
 }
 
 pub fn file(key: &str, path: &str, json: bool, secret: bool) -> ConfigItem {
-    ConfigItem { key: key.into(), path: false, value: ConfigValue::File { path: path.into(), json }, secret }
+    ConfigItem {
+        key: key.into(),
+        path: false,
+        value: ConfigValue::File {
+            path: path.into(),
+            json,
+        },
+        secret,
+    }
 }
 
 pub fn env_var(key: &str, name: &str, secret: bool) -> ConfigItem {
-    ConfigItem { key: key.into(), path: false, value: ConfigValue::Env { name: name.into(), json: false }, secret }
+    ConfigItem {
+        key: key.into(),
+        path: false,
+        value: ConfigValue::Env {
+            name: name.into(),
+            json: false,
+        },
+        secret,
+    }
 }
 
 /// One resource that the CLI brings along, and its input as an output.
