@@ -44,6 +44,25 @@ pub struct WorkerCommand {
     pub args: Vec<String>,
 }
 
+/// An HTTP proxy. Names are then resolved by it, so that it decides which
+/// addresses they may have; addresses given as numbers are still checked here.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proxy {
+    /// Its address; may contain a user name and password.
+    pub url: String,
+    /// Hosts that are reached without it, as in `NO_PROXY`.
+    pub except: Option<String>,
+}
+
+impl std::fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Proxy")
+            .field("url", &"(may hold a password)")
+            .field("except", &self.except)
+            .finish()
+    }
+}
+
 /// What happens to submodules and Git LFS pointers, which are not resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -74,8 +93,12 @@ pub struct FetchConfig {
     pub extra_ca_pem: Option<String>,
     /// Submodules and Git LFS pointers.
     pub unsupported: Unsupported,
+    /// The proxy to reach servers through.
+    pub proxy: Option<Proxy>,
     /// How many child processes may run at once.
     pub parallel: usize,
+    /// How many of them for one host, so that one that hangs leaves the others theirs.
+    pub parallel_per_host: usize,
     /// How long a proof of read access holds.
     pub access_ttl: Duration,
 }
@@ -91,7 +114,9 @@ impl FetchConfig {
             allow_loopback: false,
             extra_ca_pem: None,
             unsupported: Unsupported::default(),
-            parallel: 4,
+            proxy: None,
+            parallel: 8,
+            parallel_per_host: 4,
             access_ttl: Duration::from_secs(600),
         }
     }

@@ -88,6 +88,8 @@ pub enum FetchError {
     },
     #[error("the extra CA certificates are no valid PEM: {detail}")]
     CaInvalid { detail: String },
+    #[error("the address of the proxy cannot be used")]
+    ProxyInvalid,
     #[error("the entry {path:?} is not acceptable: {detail}; remove or rename it in the source")]
     NameForbidden { path: String, detail: String },
     #[error("the symbolic link {path:?} leads out of the tree; make it point inside")]
@@ -150,6 +152,7 @@ impl FetchError {
             | E::DigestInvalid { .. }
             | E::DigestMismatch { .. }
             | E::CaInvalid { .. }
+            | E::ProxyInvalid
             | E::NameForbidden { .. }
             | E::SymlinkEscapes { .. }
             | E::SubmoduleUnsupported { .. }

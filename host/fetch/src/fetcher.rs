@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
-
 use crate::access::{Proofs, Reader};
 use crate::address::{Address, AddressRules};
 use crate::admit;
@@ -18,6 +16,7 @@ use crate::join::Joined;
 use crate::request::{
     Artifact, FetchStats, RefsRequest, TreeRequest, check_commit, check_prefixes,
 };
+use crate::slots::Slots;
 use crate::store::{GcReport, IndexKey, Store, TreeInfo, TreeReader, TreeWriter, hex_of};
 use crate::tree::{self, Entry, Kind};
 use crate::wire::{Answer, Operation, RemoteRef, WorkerRequest};
@@ -37,7 +36,7 @@ struct Inner {
     store: Store,
     /// Key of credential fingerprints.
     key: [u8; 32],
-    children: Semaphore,
+    slots: Slots,
     proofs: Proofs,
     listings: Joined<(Reader, Vec<String>), Arc<Vec<RemoteRef>>>,
     trees: Joined<(Reader, String), TreeInfo>,
@@ -60,7 +59,7 @@ impl Fetcher {
         let mut key = [0; 32];
         fill_random(&mut key)?;
         let inner = Inner {
-            children: Semaphore::new(config.parallel.max(1)),
+            slots: Slots::new(config.parallel, config.parallel_per_host),
             proofs: Proofs::new(config.access_ttl),
             listings: Joined::default(),
             trees: Joined::default(),
@@ -256,10 +255,8 @@ impl Fetcher {
         credential: Option<Credential>,
         take: impl FnOnce(&std::path::Path) -> Result<T, FetchError> + Send + 'static,
     ) -> Result<(Answer, T), FetchError> {
-        let closed = |_| FetchError::WorkerFailed {
-            detail: "no more are started".to_owned(),
-        };
-        let _permit = self.inner.children.acquire().await.map_err(closed)?;
+        let host = reader.address.host();
+        let _slot = self.inner.slots.take(&host).await?;
         let scratch = self.in_store(|store, _| store.scratch()).await?;
         let config = &self.inner.config;
         let request = WorkerRequest {
@@ -267,12 +264,13 @@ impl Fetcher {
             credential,
             limits: config.limits.clone(),
             extra_ca_pem: config.extra_ca_pem.clone(),
+            proxy: config.proxy.clone(),
             unsupported: config.unsupported,
             allow_file: config.allow_file_urls,
             allow_loopback: config.allow_loopback,
             scratch: scratch.path().to_owned(),
         };
-        let outcome = child::run(&config.worker, &request, &reader.address.host()).await;
+        let outcome = child::run(&config.worker, &request, &host).await;
         drop(request);
         self.inner
             .counters

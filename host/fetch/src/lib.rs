@@ -15,12 +15,13 @@ mod fetcher;
 mod join;
 mod poller;
 mod request;
+mod slots;
 mod store;
 mod tree;
 mod wire;
 pub mod worker;
 
-pub use config::{FetchConfig, Limits, Unsupported, WorkerCommand};
+pub use config::{FetchConfig, Limits, Proxy, Unsupported, WorkerCommand};
 pub use credential::Credential;
 pub use error::{ErrorClass, FetchError};
 pub use fetcher::Fetcher;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Limits, Unsupported};
+use crate::config::{Limits, Proxy, Unsupported};
 use crate::credential::Credential;
 use crate::error::FetchError;
 use crate::tree::Kind;
@@ -25,6 +25,7 @@ pub(crate) struct WorkerRequest {
     pub credential: Option<Credential>,
     pub limits: Limits,
     pub extra_ca_pem: Option<String>,
+    pub proxy: Option<Proxy>,
     pub unsupported: Unsupported,
     pub allow_file: bool,
     pub allow_loopback: bool,

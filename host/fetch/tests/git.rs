@@ -384,3 +384,25 @@ async fn what_is_not_supported_can_be_left_out() {
     let seen = unpacked(&fetcher, &info.digest, None).await;
     assert_eq!(seen, [("big".to_owned(), 0o644, pointer.to_vec())]);
 }
+
+#[tokio::test]
+async fn servers_are_reached_through_a_proxy() {
+    // Asked for another host's address, the server answers as a proxy to it would.
+    let server = GitServer::start().await.unwrap();
+    let commit = server.repo("r.git").unwrap().commit("main", FILES).unwrap();
+    let proxy = |url: String, except: Option<&str>| {
+        let except = except.map(ToOwned::to_owned);
+        fetcher_with(|config| config.proxy = Some(windlass_fetch::Proxy { url, except }))
+    };
+    let url = "http://git.windlass.invalid/r.git";
+    let (through, _dir) = proxy(server.url(""), None);
+    assert_eq!(fetch(&through, url, &commit).await.unwrap().files, 5);
+    let (around, _dir) = proxy(server.url(""), Some("windlass.invalid"));
+    assert_eq!(
+        fetch(&around, url, &commit).await.unwrap_err().reason(),
+        "Unreachable"
+    );
+    let (broken, _dir) = proxy("http://u:canary@:x".into(), None);
+    let err = fetch(&broken, url, &commit).await.unwrap_err();
+    assert_eq!(err.reason(), "ProxyInvalid");
+}

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{fetch, fetcher, fetcher_with};
-use windlass_fetch::{Fetcher, Probe, WorkerCommand};
+use common::{fetch, fetcher, fetcher_with, git_tree};
+use windlass_fetch::{Credential, Fetcher, Probe, WorkerCommand};
 
 #[tokio::test]
 async fn the_child_reaches_nothing_but_its_folder() {
@@ -105,6 +105,7 @@ fn the_child_ends_with_its_parent() {
         "credential": null,
         "limits": windlass_fetch::Limits::default(),
         "extra_ca_pem": null,
+        "proxy": null,
         "unsupported": "refuse",
         "allow_file": false,
         "allow_loopback": false,
@@ -229,4 +230,45 @@ async fn strange_answers_and_ends_are_errors() {
         .unwrap_err();
     assert_eq!(err.reason(), "TooManyBytes", "{err}");
     assert!(Path::new("/bin/head").exists());
+}
+
+#[tokio::test]
+async fn a_credential_is_in_no_argument_environment_or_file() {
+    let seen = tempfile::tempdir().unwrap();
+    let seen = seen.path();
+    let copy = |from: &str, to: &str| format!("/bin/cat {from} > {}/{to};", seen.display());
+    // The shell gets the request on its standard input, as the child does.
+    let script = [
+        copy("/proc/$$/cmdline", "arguments"),
+        copy("/proc/$$/environ", "environment"),
+        copy("* /dev/null", "files"),
+        format!("echo \"$request\" > {}/request;", seen.display()),
+        "echo canary-token >&2; exit 1".to_owned(),
+    ]
+    .concat();
+    let (fetcher, store) = scripted(&script);
+    let credential = Some(Credential::Bearer {
+        token: "canary-token".into(),
+    });
+    let request = git_tree("https://example.com/r.git", &"1".repeat(40), credential);
+    let err = fetcher.fetch(request.clone()).await.unwrap_err();
+    assert!(!format!("{err} {err:?} {request:?}").contains("canary"));
+    let read =
+        |name: &str| String::from_utf8_lossy(&std::fs::read(seen.join(name)).unwrap()).into_owned();
+    for name in ["arguments", "environment", "files"] {
+        let text = read(name);
+        // The script itself has the word once, where it complains.
+        let word = text.replace("echo canary-token", "");
+        assert!(!word.contains("canary"), "{name}");
+    }
+    assert!(
+        read("request").contains("canary-token"),
+        "the child was not given it at all"
+    );
+    let left = Command::new("grep")
+        .args(["-r", "canary"])
+        .arg(store.path())
+        .output()
+        .unwrap();
+    assert!(left.stdout.is_empty());
 }

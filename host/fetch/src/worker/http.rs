@@ -10,6 +10,7 @@ use reqwest::blocking::ClientBuilder;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use crate::address::{Address, AddressRules, check_ip};
+use crate::config::Proxy;
 use crate::error::FetchError;
 use crate::wire::WorkerRequest;
 
@@ -32,6 +33,7 @@ pub(super) struct ClientSettings {
     /// they need not exist for plain http.
     tls: bool,
     certificates: Vec<reqwest::Certificate>,
+    proxy: Option<reqwest::Proxy>,
     allow_loopback: bool,
     wall: Duration,
 }
@@ -53,6 +55,7 @@ impl ClientSettings {
         Ok(ClientSettings {
             tls: address.as_str().starts_with("https:"),
             certificates,
+            proxy: proxy(request)?,
             allow_loopback: request.allow_loopback,
             wall: request.limits.wall,
         })
@@ -66,9 +69,13 @@ impl ClientSettings {
         } else {
             builder.tls_certs_only(certificates)
         };
+        // Never one that the environment names.
+        let builder = match &self.proxy {
+            Some(proxy) => builder.no_proxy().proxy(proxy.clone()),
+            None => builder.no_proxy(),
+        };
         builder
             .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
             .connect_timeout(self.wall.min(Duration::from_secs(10)))
             .timeout(self.wall)
             .user_agent("windlass")
@@ -84,6 +91,16 @@ impl ClientSettings {
                 detail: format!("no HTTP client: {}", chain(&err)),
             })
     }
+}
+
+fn proxy(request: &WorkerRequest) -> Result<Option<reqwest::Proxy>, FetchError> {
+    let Some(Proxy { url, except }) = &request.proxy else {
+        return Ok(None);
+    };
+    // The error would quote the address, which may hold a password.
+    let proxy = reqwest::Proxy::all(url).map_err(|_| FetchError::ProxyInvalid)?;
+    let except = except.as_deref().and_then(reqwest::NoProxy::from_string);
+    Ok(Some(proxy.no_proxy(except)))
 }
 
 /// The system's resolver, without the addresses that are refused: a public name
