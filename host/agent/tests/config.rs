@@ -17,7 +17,7 @@ config:
   plain: {type: string}
   number: {type: integer}
   zero: {type: string}
-  secret: {type: string}
+  word: {type: string}
   fromFile: {type: string}
   fromEnv: {type: string}
   shape: {type: object}
@@ -27,12 +27,12 @@ resources:
     type: windlasstest:index:Thing
     properties:
       value: ${plain}
-      secretOut: ${secret}
+      secretOut: ${word}
 outputs:
   plain: ${plain}
   number: ${number}
   zero: ${zero}
-  secret: ${secret}
+  word: ${word}
   fromFile: ${fromFile}
   fromEnv: ${fromEnv}
   shape: ${shape}
@@ -51,7 +51,7 @@ fn items() -> Vec<ConfigItem> {
         inline("plain", json!("p"), false),
         inline("conf:number", json!(42), false),
         inline("zero", json!("0123"), false),
-        inline("secret", json!("inline-canary-1"), true),
+        inline("word", json!("inline-canary-1"), true),
         file("fromFile", "mounts/secret", false, true),
         env_var("fromEnv", "FROM_ENV_TOKEN", true),
         path("shape.list[0]", json!("x"), false),
@@ -101,10 +101,10 @@ fn assert_values(result: &windlass_api::run::RunResult) {
     let outputs = result.outputs.as_ref().unwrap();
     let value = |name: &str| (outputs[name].value.clone(), outputs[name].secret);
     assert_eq!(value("plain"), (json!("p"), false));
-    assert_eq!(value("number"), (json!(42.0), false));
+    assert_eq!(value("number"), (json!(42), false));
     assert_eq!(value("zero"), (json!("0123"), false));
     assert_eq!(value("base"), (json!("from the program"), false));
-    assert_eq!(value("secret"), (json!("inline-canary-1"), true));
+    assert_eq!(value("word"), (json!("inline-canary-1"), true));
     assert_eq!(value("fromFile"), (json!("file-canary-3"), true));
     assert_eq!(value("fromEnv"), (json!("env-canary-4"), true));
     assert_eq!(value("made"), (json!("inline-canary-1"), true));

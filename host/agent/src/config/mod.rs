@@ -9,4 +9,4 @@ mod value;
 
 pub use path::PathError;
 pub use settings::{ApplyError, Plan, SealedBy, Settings};
-pub use value::{Resolved, ValueError, resolve};
+pub use value::{ValueError, resolve};

@@ -83,6 +83,16 @@ fn one_line(text: &str) -> String {
     }
 }
 
+/// What the CLI says after `error: `, which may go over several lines.
+pub fn error_in(stderr: &str) -> Option<String> {
+    let at = if stderr.starts_with("error: ") {
+        0
+    } else {
+        stderr.find("\nerror: ")? + 1
+    };
+    Some(one_line(&stderr[at + "error: ".len()..]))
+}
+
 /// What a person should read first: a resource's error, else the program's, else the CLI's.
 fn message_of(diagnostics: &[Diagnostic], stderr: &str, code: Option<i32>) -> String {
     let general =

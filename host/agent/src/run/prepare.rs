@@ -7,6 +7,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::context::{Context, RunError, make_project};
+use super::judge::error_in;
 use crate::cli::{Given, Said};
 use crate::config::{self, Plan, SealedBy, Settings};
 use crate::crypter::Crypter;
@@ -18,12 +19,7 @@ pub const SETTINGS: &str = "settings.json";
 
 fn failed(context: &Context, what: &'static str, said: Said) -> RunError {
     let stderr = context.redactor.redact(&said.stderr);
-    let message = stderr
-        .lines()
-        .find(|l| l.starts_with("error: "))
-        .or(stderr.lines().last())
-        .unwrap_or("it said nothing")
-        .to_owned();
+    let message = error_in(&stderr).unwrap_or_else(|| "it did not say why".to_owned());
     RunError::CommandFailed {
         what,
         message,
