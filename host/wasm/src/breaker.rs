@@ -39,7 +39,9 @@ impl Breaker {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.failures += 1;
         if state.failures >= FAILURES {
-            let pause = FIRST_PAUSE.saturating_mul(1 << state.openings.min(6)).min(LONGEST_PAUSE);
+            let pause = FIRST_PAUSE
+                .saturating_mul(1 << state.openings.min(6))
+                .min(LONGEST_PAUSE);
             state.until = Some(now + pause);
             state.openings += 1;
             // Half open afterwards: the next failure opens again.

@@ -29,7 +29,9 @@ impl Cache {
 
     /// Keeps a value; one that is no JSON or too large is forgotten at once.
     pub fn put(&self, scope: &Scope, key: &str, json: &str, ttl_ms: u64) {
-        let Ok(value) = serde_json::from_str(json) else { return };
+        let Ok(value) = serde_json::from_str(json) else {
+            return;
+        };
         if json.len() + key.len() > VALUE_BYTES {
             return;
         }
@@ -39,14 +41,24 @@ impl Cache {
             entries.retain(|_, (_, until)| *until > now);
         }
         if entries.len() >= ENTRIES
-            && let Some(first) = entries.iter().min_by_key(|(_, (_, until))| *until).map(|(key, _)| key.clone())
+            && let Some(first) = entries
+                .iter()
+                .min_by_key(|(_, (_, until))| *until)
+                .map(|(key, _)| key.clone())
         {
             entries.remove(&first);
         }
-        entries.insert(entry(scope, key), (value, now + Duration::from_millis(ttl_ms).min(LONGEST)));
+        entries.insert(
+            entry(scope, key),
+            (value, now + Duration::from_millis(ttl_ms).min(LONGEST)),
+        );
     }
 }
 
 fn entry(scope: &Scope, key: &str) -> Key {
-    (scope.plugin.clone(), scope.namespace.clone(), key.to_owned())
+    (
+        scope.plugin.clone(),
+        scope.namespace.clone(),
+        key.to_owned(),
+    )
 }

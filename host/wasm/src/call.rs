@@ -1,7 +1,9 @@
 //! What can be asked of a plugin, and what it answers.
 
 use serde::{Deserialize, Serialize};
-use windlass_sdk::{Descriptor, Failure, FieldError, Health, LockVerdict, ObjectRef, Resolution, Session};
+use windlass_sdk::{
+    Descriptor, Failure, FieldError, Health, LockVerdict, ObjectRef, Resolution, Session,
+};
 
 /// One call of an exported function, its arguments as JSON text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

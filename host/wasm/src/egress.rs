@@ -57,7 +57,12 @@ pub async fn check(text: &str, grants: &Grants, network: &Network) -> Result<Che
     let url = Url::parse(text).map_err(|error| EgressError::Malformed(error.to_string()))?;
     match url.scheme() {
         "https" | "http" => {}
-        "file" if grants.file_urls && url.host().is_none() => return Ok(Checked { url, addresses: Vec::new() }),
+        "file" if grants.file_urls && url.host().is_none() => {
+            return Ok(Checked {
+                url,
+                addresses: Vec::new(),
+            });
+        }
         "file" => return Err(EgressError::File),
         other => return Err(EgressError::Scheme(other.into())),
     }
@@ -65,7 +70,9 @@ pub async fn check(text: &str, grants: &Grants, network: &Network) -> Result<Che
         return Err(EgressError::Password);
     }
     let port = url.port_or_known_default().unwrap_or(443);
-    let host = url.host().ok_or_else(|| EgressError::Malformed("no host".into()))?;
+    let host = url
+        .host()
+        .ok_or_else(|| EgressError::Malformed("no host".into()))?;
     let name = host.to_string();
     if !grants.may_reach(&name, port) || network.api_server.contains(&name) {
         return Err(EgressError::Host { host: name, port });
@@ -75,17 +82,26 @@ pub async fn check(text: &str, grants: &Grants, network: &Network) -> Result<Che
         Host::Ipv6(address) => vec![SocketAddr::new(address.into(), port)],
         Host::Domain(domain) => tokio::net::lookup_host((domain, port))
             .await
-            .map_err(|error| EgressError::Resolve { host: name.clone(), message: error.to_string() })?
+            .map_err(|error| EgressError::Resolve {
+                host: name.clone(),
+                message: error.to_string(),
+            })?
             .collect(),
     };
     // One bad address is enough: which one a client takes is not in our hands.
     for address in &addresses {
         if !allowed(address.ip(), network) {
-            return Err(EgressError::Address { host: name, address: address.ip() });
+            return Err(EgressError::Address {
+                host: name,
+                address: address.ip(),
+            });
         }
     }
     if addresses.is_empty() {
-        return Err(EgressError::Resolve { host: name, message: "no address".into() });
+        return Err(EgressError::Resolve {
+            host: name,
+            message: "no address".into(),
+        });
     }
     Ok(Checked { url, addresses })
 }
@@ -96,7 +112,11 @@ fn allowed(address: IpAddr, network: &Network) -> bool {
         IpAddr::V6(v6) => embedded(v6).unwrap_or(IpAddr::V6(v6)),
         v4 @ IpAddr::V4(_) => v4,
     };
-    if network.api_server.iter().any(|server| server.parse() == Ok(address)) {
+    if network
+        .api_server
+        .iter()
+        .any(|server| server.parse() == Ok(address))
+    {
         return false;
     }
     if address.is_loopback() {
@@ -109,7 +129,9 @@ fn allowed(address: IpAddr, network: &Network) -> bool {
         // 169.254.169.254, the metadata service, is link-local.
         IpAddr::V4(v4) => !v4.is_link_local() && !v4.is_broadcast() && v4.octets()[0] != 0,
         // fd00:ec2::254 is a metadata service with a private address.
-        IpAddr::V6(v6) => !v6.is_unicast_link_local() && v6 != Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254),
+        IpAddr::V6(v6) => {
+            !v6.is_unicast_link_local() && v6 != Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)
+        }
     }
 }
 
@@ -137,37 +159,100 @@ mod tests {
     use super::*;
 
     fn grants() -> Grants {
-        Grants { any_host: true, ..Grants::default() }
+        Grants {
+            any_host: true,
+            ..Grants::default()
+        }
     }
 
     #[tokio::test]
     async fn addresses_that_are_never_reached() {
         for host in [
-            "127.0.0.1", "127.1", "0x7f.1", "2130706433", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0",
-            "169.254.169.254", "[fe80::1]", "[fd00:ec2::254]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[::7f00:1]",
-            "10.96.0.1", "255.255.255.255",
+            "127.0.0.1",
+            "127.1",
+            "0x7f.1",
+            "2130706433",
+            "localhost",
+            "[::1]",
+            "[::ffff:127.0.0.1]",
+            "0.0.0.0",
+            "169.254.169.254",
+            "[fe80::1]",
+            "[fd00:ec2::254]",
+            "[64:ff9b::7f00:1]",
+            "[2002:7f00:1::]",
+            "[::7f00:1]",
+            "10.96.0.1",
+            "255.255.255.255",
         ] {
-            let network = Network { loopback: false, api_server: vec!["10.96.0.1".into()] };
+            let network = Network {
+                loopback: false,
+                api_server: vec!["10.96.0.1".into()],
+            };
             let refused = check(&format!("https://{host}/x"), &grants(), &network).await;
             assert!(
-                matches!(refused, Err(EgressError::Address { .. } | EgressError::Host { .. })),
+                matches!(
+                    refused,
+                    Err(EgressError::Address { .. } | EgressError::Host { .. })
+                ),
                 "{host}: {refused:?}"
             );
         }
-        let here = Network { loopback: true, ..Network::default() };
-        assert!(check("http://127.0.0.1:8080/x", &grants(), &here).await.is_ok());
-        assert!(check("https://10.0.0.7/x", &grants(), &Network::default()).await.is_ok());
+        let here = Network {
+            loopback: true,
+            ..Network::default()
+        };
+        assert!(
+            check("http://127.0.0.1:8080/x", &grants(), &here)
+                .await
+                .is_ok()
+        );
+        assert!(
+            check("https://10.0.0.7/x", &grants(), &Network::default())
+                .await
+                .is_ok()
+        );
     }
 
     #[tokio::test]
     async fn schemes_and_hosts() {
         let network = Network::default();
-        let named = Grants { hosts: vec!["*.test".into(), "10.0.0.7:8443".into()], ..Grants::default() };
-        assert_eq!(check("file:///etc", &named, &network).await, Err(EgressError::File));
-        assert!(check("file:///srv", &Grants { file_urls: true, ..grants() }, &network).await.is_ok());
-        assert!(matches!(check("ftp://10.0.0.7/", &grants(), &network).await, Err(EgressError::Scheme(_))));
-        assert!(check("https://10.0.0.7:8443/", &named, &network).await.is_ok());
-        assert!(matches!(check("https://10.0.0.7/", &named, &network).await, Err(EgressError::Host { .. })));
-        assert_eq!(check("https://u:p@10.0.0.7/", &grants(), &network).await, Err(EgressError::Password));
+        let named = Grants {
+            hosts: vec!["*.test".into(), "10.0.0.7:8443".into()],
+            ..Grants::default()
+        };
+        assert_eq!(
+            check("file:///etc", &named, &network).await,
+            Err(EgressError::File)
+        );
+        assert!(
+            check(
+                "file:///srv",
+                &Grants {
+                    file_urls: true,
+                    ..grants()
+                },
+                &network
+            )
+            .await
+            .is_ok()
+        );
+        assert!(matches!(
+            check("ftp://10.0.0.7/", &grants(), &network).await,
+            Err(EgressError::Scheme(_))
+        ));
+        assert!(
+            check("https://10.0.0.7:8443/", &named, &network)
+                .await
+                .is_ok()
+        );
+        assert!(matches!(
+            check("https://10.0.0.7/", &named, &network).await,
+            Err(EgressError::Host { .. })
+        ));
+        assert_eq!(
+            check("https://u:p@10.0.0.7/", &grants(), &network).await,
+            Err(EgressError::Password)
+        );
     }
 }

@@ -44,13 +44,15 @@ pub fn engine() -> wasmtime::Result<Engine> {
     let engine = Engine::new(&config(true)).or_else(|_| Engine::new(&config(false)))?;
     let weak = engine.weak();
     // A thread of its own: a busy runtime would bunch the ticks and end innocent calls.
-    std::thread::Builder::new().name("wasm-epoch".into()).spawn(move || {
-        while let Some(engine) = weak.upgrade() {
-            engine.increment_epoch();
-            drop(engine);
-            std::thread::sleep(TICK);
-        }
-    })?;
+    std::thread::Builder::new()
+        .name("wasm-epoch".into())
+        .spawn(move || {
+            while let Some(engine) = weak.upgrade() {
+                engine.increment_epoch();
+                drop(engine);
+                std::thread::sleep(TICK);
+            }
+        })?;
     Ok(engine)
 }
 

@@ -24,7 +24,11 @@ pub enum LoadError {
     #[error("the policy names no digest, and {grants} needs one")]
     DigestRequired { grants: String },
     #[error("wants windlass:plugin@{wants}, this host provides {has}: {help}")]
-    ContractVersion { wants: String, has: String, help: String },
+    ContractVersion {
+        wants: String,
+        has: String,
+        help: String,
+    },
     #[error("imports what is not provided or not granted: {}", imports.join(", "))]
     ImportsDenied { imports: Vec<String> },
     #[error("wants what the policy does not allow: {}", missing.join(", "))]
@@ -71,7 +75,11 @@ pub enum PluginError {
     #[error("no plugin provides {claim}")]
     Unknown { claim: String },
     #[error("{claim} would be provided by {plugin}, which is not served: {why}")]
-    NotServed { claim: String, plugin: String, why: LoadError },
+    NotServed {
+        claim: String,
+        plugin: String,
+        why: LoadError,
+    },
     #[error("computed longer than {limit_ms} ms")]
     CpuExceeded { limit_ms: u64 },
     #[error("needed more memory than {limit_bytes} bytes")]
@@ -97,7 +105,10 @@ pub enum PluginError {
     #[error("failed too often; paused for {} s", pause.as_secs())]
     BreakerOpen { pause: Duration },
     #[error("answered with something else than {expected}: {message}")]
-    BadResult { expected: &'static str, message: String },
+    BadResult {
+        expected: &'static str,
+        message: String,
+    },
     #[error("named a URL that it may not: {message}")]
     UrlDenied { message: String },
     #[error("replay: the plugin now asks {question}")]

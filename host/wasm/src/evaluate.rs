@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::Value;
-use windlass_sdk::{Asked, LogLine};
+use windlass_sdk::{Answer, Asked, LogLine};
 
 use crate::answer::{Answering, Vault};
 use crate::cache::Cache;
@@ -54,13 +54,19 @@ impl Evaluator {
                 let rounds = self.rounds(plugin, &call, &subject, &mut vault, &mut record);
                 let result = match tokio::time::timeout(plugin.limits.wall(), rounds).await {
                     Ok(result) => result,
-                    Err(_) => Err(PluginError::Timeout { limit_ms: plugin.limits.wall_ms }),
+                    Err(_) => Err(PluginError::Timeout {
+                        limit_ms: plugin.limits.wall_ms,
+                    }),
                 };
                 count(plugin, &result);
                 result
             }
         };
-        let Record { asked, logs, output } = record;
+        let Record {
+            asked,
+            logs,
+            output,
+        } = record;
         let transcript = Transcript {
             plugin: plugin.name.clone(),
             digest: plugin.digest.clone(),
@@ -70,9 +76,13 @@ impl Evaluator {
             asked: Arc::unwrap_or_clone(asked),
             logs,
             output,
-            result: result.as_ref().map(Clone::clone).map_err(Failed::from),
+            result: result.clone().map_err(|error| Failed::from(&error)),
         };
-        Evaluation { result, vault, transcript }
+        Evaluation {
+            result,
+            vault,
+            transcript,
+        }
     }
 
     async fn rounds(
@@ -83,8 +93,13 @@ impl Evaluator {
         vault: &mut Vault,
         record: &mut Record,
     ) -> Result<Output, PluginError> {
-        let Subject { scope, call: _, object, now_ms } = subject;
-        let answering = Answering {
+        let Subject {
+            scope,
+            call: _,
+            object,
+            now_ms,
+        } = subject;
+        let mut answering = Answering {
             outside: &*self.outside,
             cache: &self.cache,
             network: &self.network,
@@ -94,7 +109,12 @@ impl Evaluator {
             response_bytes: plugin.limits.response_bytes,
         };
         loop {
-            let round = Round::new(record.asked.clone(), plugin.config.clone(), *now_ms, plugin.limits.clone());
+            let round = Round::new(
+                record.asked.clone(),
+                plugin.config.clone(),
+                *now_ms,
+                plugin.limits.clone(),
+            );
             let job = {
                 let (plugin, call) = (plugin.clone(), call.clone());
                 move || plugin.compiled.run(&call, round)
@@ -108,17 +128,28 @@ impl Evaluator {
                     }
                     return Ok(done.output);
                 }
-                RoundEnd::Failed { error, logs, output } => {
+                RoundEnd::Failed {
+                    error,
+                    logs,
+                    output,
+                } => {
                     record.logs = logs;
                     record.output = String::from_utf8_lossy(&output).into_owned();
                     return Err(error);
                 }
                 RoundEnd::Ask { question, sealed } => {
                     if record.asked.len() >= plugin.limits.rounds as usize {
-                        return Err(PluginError::TooManyQuestions { limit: plugin.limits.rounds });
+                        return Err(PluginError::TooManyQuestions {
+                            limit: plugin.limits.rounds,
+                        });
                     }
                     vault.seal(sealed);
                     let answer = answering.answer(&question, vault).await;
+                    // One budget for all bodies of an evaluation, since all of them are kept.
+                    if let Ok(Answer::Http { response }) = &answer {
+                        answering.response_bytes =
+                            answering.response_bytes.saturating_sub(response.body.len());
+                    }
                     Arc::make_mut(&mut record.asked).push(Asked { question, answer });
                 }
             }
@@ -128,25 +159,38 @@ impl Evaluator {
     /// Runs a recorded call again with its recorded answers. Nothing is asked outside, nothing is remembered.
     pub async fn replay(&self, plugin: &Arc<Plugin>, recorded: &Transcript) -> Transcript {
         let asked = Arc::new(recorded.asked.clone());
-        let round = Round::new(asked, plugin.config.clone(), recorded.now_ms, plugin.limits.clone());
+        let round = Round::new(
+            asked,
+            plugin.config.clone(),
+            recorded.now_ms,
+            plugin.limits.clone(),
+        );
         let job = {
             let (plugin, call) = (plugin.clone(), recorded.call.clone());
             move || plugin.compiled.run(&call, round)
         };
-        let mut replayed = Transcript { digest: plugin.digest.clone(), logs: Vec::new(), ..recorded.clone() };
+        let mut replayed = Transcript {
+            digest: plugin.digest.clone(),
+            logs: Vec::new(),
+            ..recorded.clone()
+        };
         let result = match self.threads.run(&recorded.namespace, job).await {
             Ok(RoundEnd::Done(done)) => {
                 replayed.logs = done.logs;
                 Ok(done.output)
             }
-            Ok(RoundEnd::Failed { error, logs, output }) => {
+            Ok(RoundEnd::Failed {
+                error,
+                logs,
+                output,
+            }) => {
                 replayed.logs = logs;
                 replayed.output = String::from_utf8_lossy(&output).into_owned();
                 Err(error)
             }
-            Ok(RoundEnd::Ask { question, .. }) => {
-                Err(PluginError::Diverged { question: serde_json::to_string(&question).unwrap_or_default() })
-            }
+            Ok(RoundEnd::Ask { question, .. }) => Err(PluginError::Diverged {
+                question: serde_json::to_string(&question).unwrap_or_default(),
+            }),
             Err(error) => Err(error),
         };
         replayed.result = result.map_err(|error| Failed::from(&error));

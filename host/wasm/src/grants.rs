@@ -47,7 +47,16 @@ impl Builtins {
 impl Grants {
     /// What a policy allows.
     pub fn allowed(policy: &PluginPolicy) -> Self {
-        let PluginPolicy { interfaces, kinds, hosts, any_host, file_urls, digest: _, limits: _, config: _ } = policy;
+        let PluginPolicy {
+            interfaces,
+            kinds,
+            hosts,
+            any_host,
+            file_urls,
+            digest: _,
+            limits: _,
+            config: _,
+        } = policy;
         Grants {
             interfaces: interfaces.clone(),
             kinds: kinds.clone(),
@@ -74,7 +83,13 @@ impl Grants {
     /// # Errors
     /// What is missing.
     pub fn effective(&self, wants: &Wants, imports: &[String]) -> Result<Grants, Vec<String>> {
-        let Wants { interfaces, kinds, hosts, any_host, file_urls } = wants;
+        let Wants {
+            interfaces,
+            kinds,
+            hosts,
+            any_host,
+            file_urls,
+        } = wants;
         let mut missing = Vec::new();
         for interface in interfaces.iter().chain(imports) {
             if !self.interfaces.contains(interface) {
@@ -117,7 +132,11 @@ impl Grants {
 
     /// Whether a host and port may be named.
     pub fn may_reach(&self, host: &str, port: u16) -> bool {
-        self.any_host || self.hosts.iter().any(|pattern| matches(pattern, host, port))
+        self.any_host
+            || self
+                .hosts
+                .iter()
+                .any(|pattern| matches(pattern, host, port))
     }
 }
 
@@ -131,7 +150,9 @@ fn matches(pattern: &str, host: &str, port: u16) -> bool {
         _ => (pattern, None),
     };
     let named = match name.strip_prefix("*.") {
-        Some(parent) => host.strip_suffix(parent).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
+        Some(parent) => host
+            .strip_suffix(parent)
+            .is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
         None => host == name,
     };
     // Without a port a pattern means https's.

@@ -1,6 +1,6 @@
 //! Loads WebAssembly components, checks them against policy, evaluates them.
 //!
-//! Start with [`PluginHost`]. A call goes through `host` (which plugin), `evaluate` (rounds), `guest` (one round in an
+//! Start with [`PluginHost`]. A call goes through `decisions` (what is asked of which plugin), `evaluate` (rounds), `guest` (one round in an
 //! instance), `answer` (a question within the grants) and [`Outside`] (the world). A file goes through `registry` and
 //! `load`.
 
@@ -8,6 +8,7 @@ mod answer;
 mod breaker;
 mod cache;
 mod call;
+mod decisions;
 mod egress;
 mod engine;
 mod error;

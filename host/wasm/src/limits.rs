@@ -26,9 +26,9 @@ pub struct Limits {
     pub log_lines: usize,
     /// Longest part of a log line that is kept, bytes.
     pub log_line_bytes: usize,
-    /// Standard output and error that is kept, bytes; 64 times as much ends the call.
+    /// Standard output and error that is kept, bytes; eight times as much ends the call.
     pub output_bytes: usize,
-    /// Body of an HTTP response, bytes.
+    /// Bodies of all HTTP responses of one evaluation, bytes.
     pub response_bytes: usize,
 }
 

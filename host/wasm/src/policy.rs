@@ -41,7 +41,10 @@ pub struct PluginPolicy {
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
     #[error("cannot read {path}: {source}")]
-    Unreadable { path: String, source: std::io::Error },
+    Unreadable {
+        path: String,
+        source: std::io::Error,
+    },
     #[error("{path}: {message}")]
     Invalid { path: String, message: String },
 }
@@ -53,9 +56,14 @@ impl Policy {
     /// A file that cannot be read, or holds something else than a policy.
     pub fn read(path: &Path) -> Result<Self, PolicyError> {
         let shown = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| PolicyError::Unreadable { path: shown.clone(), source })?;
-        Self::parse(&text).map_err(|message| PolicyError::Invalid { path: shown, message })
+        let text = std::fs::read_to_string(path).map_err(|source| PolicyError::Unreadable {
+            path: shown.clone(),
+            source,
+        })?;
+        Self::parse(&text).map_err(|message| PolicyError::Invalid {
+            path: shown,
+            message,
+        })
     }
 
     /// # Errors

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
+use serde::{Serialize, Serializer};
+
 use crate::error::{LoadError, PluginError};
 use crate::load::{Loader, Plugin};
 
@@ -36,7 +38,8 @@ enum Claim {
 }
 
 /// What an administrator wants to know of one plugin.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PluginStatus {
     pub name: String,
     pub file: PathBuf,
@@ -54,7 +57,21 @@ pub struct PluginStatus {
     /// Calls are refused for now.
     pub paused: bool,
     /// Why the file is not served.
+    #[serde(serialize_with = "reason_and_message")]
     pub error: Option<LoadError>,
+}
+
+fn reason_and_message<S: Serializer>(
+    error: &Option<LoadError>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let shown = error.as_ref().map(|error| {
+        BTreeMap::from([
+            ("reason", error.reason().to_owned()),
+            ("message", error.to_string()),
+        ])
+    });
+    shown.serialize(serializer)
 }
 
 impl Set {
@@ -63,7 +80,11 @@ impl Set {
     pub fn reload(&self, loader: &Loader, dirs: &[PathBuf]) -> Set {
         let mut slots: BTreeMap<String, Slot> = BTreeMap::new();
         for file in dirs.iter().flat_map(|dir| components(dir)) {
-            let name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
+            let name = file
+                .file_stem()
+                .and_then(|stem| stem.to_str())
+                .unwrap_or_default()
+                .to_owned();
             if let Some(first) = slots.get_mut(&name) {
                 first.error = Some(LoadError::NameTaken {
                     claim: format!("file {name}.wasm"),
@@ -73,7 +94,8 @@ impl Set {
             }
             let stamp = stamp(&file);
             let old = self.slots.get(&name);
-            let unchanged = old.is_some_and(|old| old.stamp.is_some() && old.stamp == stamp && old.file == file);
+            let unchanged = old
+                .is_some_and(|old| old.stamp.is_some() && old.stamp == stamp && old.file == file);
             let slot = match old {
                 Some(old) if unchanged => old.clone(),
                 _ => {
@@ -81,7 +103,12 @@ impl Set {
                         Ok(plugin) => (Some(Arc::new(plugin)), None),
                         Err(error) => (old.and_then(|old| old.loaded.clone()), Some(error)),
                     };
-                    Slot { file, stamp, loaded, error }
+                    Slot {
+                        file,
+                        stamp,
+                        loaded,
+                        error,
+                    }
                 }
             };
             slots.insert(name, slot);
@@ -97,10 +124,14 @@ impl Set {
     pub fn find(&self, claim: &str) -> Result<Arc<Plugin>, PluginError> {
         match self.claims.get(claim) {
             Some(Claim::Served(plugin)) => Ok(plugin.clone()),
-            Some(Claim::Refused { plugin, why }) => {
-                Err(PluginError::NotServed { claim: claim.into(), plugin: plugin.clone(), why: why.clone() })
-            }
-            None => Err(PluginError::Unknown { claim: claim.into() }),
+            Some(Claim::Refused { plugin, why }) => Err(PluginError::NotServed {
+                claim: claim.into(),
+                plugin: plugin.clone(),
+                why: why.clone(),
+            }),
+            None => Err(PluginError::Unknown {
+                claim: claim.into(),
+            }),
         }
     }
 
@@ -124,9 +155,15 @@ impl Set {
                     file: slot.file.clone(),
                     serving: self.by_name(name).is_some(),
                     builtin: plugin.is_some_and(|plugin| plugin.builtin),
-                    digest: plugin.map(|plugin| plugin.digest.clone()).unwrap_or_default(),
-                    version: plugin.map(|plugin| plugin.descriptor.version.clone()).unwrap_or_default(),
-                    summary: plugin.map(|plugin| plugin.descriptor.summary.clone()).unwrap_or_default(),
+                    digest: plugin
+                        .map(|plugin| plugin.digest.clone())
+                        .unwrap_or_default(),
+                    version: plugin
+                        .map(|plugin| plugin.descriptor.version.clone())
+                        .unwrap_or_default(),
+                    summary: plugin
+                        .map(|plugin| plugin.descriptor.summary.clone())
+                        .unwrap_or_default(),
                     claims: plugin.map(claims_of).unwrap_or_default(),
                     cached: plugin.is_some_and(|plugin| plugin.cached),
                     paused: plugin.is_some_and(|plugin| plugin.breaker.is_open(now)),
@@ -140,17 +177,27 @@ impl Set {
     pub fn is_current(&self, dirs: &[PathBuf]) -> bool {
         let mut found = BTreeMap::new();
         for file in dirs.iter().flat_map(|dir| components(dir)) {
-            let name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
+            let name = file
+                .file_stem()
+                .and_then(|stem| stem.to_str())
+                .unwrap_or_default()
+                .to_owned();
             found.entry(name).or_insert_with(|| stamp(&file));
         }
         found.len() == self.slots.len()
-            && self.slots.iter().all(|(name, slot)| slot.stamp.is_some() && found.get(name) == Some(&slot.stamp))
+            && self
+                .slots
+                .iter()
+                .all(|(name, slot)| slot.stamp.is_some() && found.get(name) == Some(&slot.stamp))
     }
 }
 
 /// Who gets which name. Built-ins win; of others that claim the same, none is served at all.
 fn settle(slots: &mut BTreeMap<String, Slot>) -> BTreeMap<String, Claim> {
-    let loaded: Vec<Arc<Plugin>> = slots.values().filter_map(|slot| slot.loaded.clone()).collect();
+    let loaded: Vec<Arc<Plugin>> = slots
+        .values()
+        .filter_map(|slot| slot.loaded.clone())
+        .collect();
     let mut wanted: BTreeMap<String, Vec<Arc<Plugin>>> = BTreeMap::new();
     for plugin in &loaded {
         for claim in claims_of(plugin) {
@@ -159,9 +206,22 @@ fn settle(slots: &mut BTreeMap<String, Slot>) -> BTreeMap<String, Claim> {
     }
     let mut refused: BTreeMap<String, LoadError> = BTreeMap::new();
     for (claim, claimants) in &wanted {
-        for loser in claimants.iter().filter(|it| !it.builtin && claimants.len() > 1) {
-            let others = claimants.iter().filter(|it| it.name != loser.name).map(|it| it.name.clone()).collect();
-            refused.insert(loser.name.clone(), LoadError::NameTaken { claim: claim.clone(), others });
+        for loser in claimants
+            .iter()
+            .filter(|it| !it.builtin && claimants.len() > 1)
+        {
+            let others = claimants
+                .iter()
+                .filter(|it| it.name != loser.name)
+                .map(|it| it.name.clone())
+                .collect();
+            refused.insert(
+                loser.name.clone(),
+                LoadError::NameTaken {
+                    claim: claim.clone(),
+                    others,
+                },
+            );
         }
     }
     for (name, slot) in slots.iter_mut() {
@@ -177,7 +237,11 @@ fn settle(slots: &mut BTreeMap<String, Slot>) -> BTreeMap<String, Claim> {
         }
     }
     let served = |claimants: &[Arc<Plugin>]| {
-        claimants.iter().find(|it| !refused.contains_key(&it.name)).cloned().map(Claim::Served)
+        claimants
+            .iter()
+            .find(|it| !refused.contains_key(&it.name))
+            .cloned()
+            .map(Claim::Served)
     };
     wanted
         .into_iter()
@@ -185,7 +249,10 @@ fn settle(slots: &mut BTreeMap<String, Slot>) -> BTreeMap<String, Claim> {
             let kept = served(&claimants).or_else(|| {
                 let first = claimants.first()?;
                 let why = refused.get(&first.name)?.clone();
-                Some(Claim::Refused { plugin: first.name.clone(), why })
+                Some(Claim::Refused {
+                    plugin: first.name.clone(),
+                    why,
+                })
             })?;
             Some((claim, kept))
         })
@@ -195,7 +262,10 @@ fn settle(slots: &mut BTreeMap<String, Slot>) -> BTreeMap<String, Claim> {
 fn claims_of(plugin: &Plugin) -> Vec<String> {
     let descriptor = &plugin.descriptor;
     let of = |kind: &'static str, names: &[String]| {
-        names.iter().map(|name| format!("{kind}:{name}")).collect::<Vec<_>>()
+        names
+            .iter()
+            .map(|name| format!("{kind}:{name}"))
+            .collect::<Vec<_>>()
     };
     let mut claims = of("source", &descriptor.sources);
     claims.extend(of("backend", &descriptor.backends));
@@ -205,10 +275,15 @@ fn claims_of(plugin: &Plugin) -> Vec<String> {
 
 /// The components of a directory by name. One that cannot be read is empty: it may appear later.
 fn components(dir: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return Vec::new();
+    };
     let mut files: Vec<PathBuf> = entries
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "wasm"))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "wasm")
+        })
         .collect();
     files.sort();
     files

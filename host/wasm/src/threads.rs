@@ -32,10 +32,15 @@ impl Threads {
     /// # Errors
     /// The system's, if it gives no threads.
     pub fn new(count: usize) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared { queue: Mutex::default(), wake: Condvar::new() });
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            wake: Condvar::new(),
+        });
         for index in 0..count {
             let shared = shared.clone();
-            std::thread::Builder::new().name(format!("wasm-{index}")).spawn(move || work(&shared))?;
+            std::thread::Builder::new()
+                .name(format!("wasm-{index}"))
+                .spawn(move || work(&shared))?;
         }
         Ok(Threads(shared))
     }
@@ -69,13 +74,19 @@ impl Threads {
             }
         }
         self.0.wake.notify_one();
-        receiver.await.map_err(|_| PluginError::Host("the computing thread ended".into()))
+        receiver
+            .await
+            .map_err(|_| PluginError::Host("the computing thread ended".into()))
     }
 }
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+        self.0
+            .queue
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .closed = true;
         self.0.wake.notify_all();
     }
 }
@@ -91,7 +102,10 @@ fn work(shared: &Shared) {
                 if queue.closed {
                     return;
                 }
-                queue = shared.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue = shared
+                    .wake
+                    .wait(queue)
+                    .unwrap_or_else(PoisonError::into_inner);
             }
         };
         // A panic of the host is one call's failure: its sender is dropped. The thread goes on.
@@ -133,8 +147,13 @@ mod tests {
             rest.push(threads.run(namespace, move || order.lock().unwrap().push(number)));
         }
         // join_all polls in order, so all are queued before the gate opens.
-        let (_, _, ()) = tokio::join!(blocker, futures::future::join_all(rest), async { open.send(()).unwrap() });
+        let (_, _, ()) = tokio::join!(blocker, futures::future::join_all(rest), async {
+            open.send(()).unwrap()
+        });
         let order = order.lock().unwrap().clone();
-        assert!(order.iter().position(|it| *it == 4).unwrap() < 2, "{order:?}");
+        assert!(
+            order.iter().position(|it| *it == 4).unwrap() < 2,
+            "{order:?}"
+        );
     }
 }

@@ -39,6 +39,10 @@ pub struct Failed {
 
 impl From<&PluginError> for Failed {
     fn from(error: &PluginError) -> Self {
-        Failed { class: error.class(), reason: error.reason().to_owned(), message: error.to_string() }
+        Failed {
+            class: error.class(),
+            reason: error.reason().to_owned(),
+            message: error.to_string(),
+        }
     }
 }

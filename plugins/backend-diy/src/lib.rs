@@ -8,8 +8,8 @@ mod url;
 use std::collections::BTreeMap;
 
 use windlass_sdk::{
-    Backend, BackendRequest, Descriptor, Failure, Host, LockHolder, LockVerdict, Login, Outcome, Plugin, PluginError,
-    ReportedLock, Session, Wants,
+    Backend, BackendRequest, Descriptor, Failure, Host, LockHolder, LockVerdict, Login, Outcome,
+    Plugin, PluginError, ReportedLock, Session, Wants,
 };
 
 pub use classify::classify;
@@ -24,7 +24,10 @@ impl Plugin for Diy {
             name: "backend-diy".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             summary: "State in a directory, a bucket or a database of one's own".into(),
-            backends: url::SCHEMES.iter().map(|scheme| (*scheme).to_owned()).collect(),
+            backends: url::SCHEMES
+                .iter()
+                .map(|scheme| (*scheme).to_owned())
+                .collect(),
             wants: Wants::default(),
             ..Descriptor::default()
         }
@@ -40,7 +43,11 @@ impl Backend for Diy {
         classify(outcome)
     }
 
-    fn stale_lock(_: &(impl Host + ?Sized), locks: &[ReportedLock], holders: &[LockHolder]) -> LockVerdict {
+    fn stale_lock(
+        _: &(impl Host + ?Sized),
+        locks: &[ReportedLock],
+        holders: &[LockHolder],
+    ) -> LockVerdict {
         stale_lock(locks, holders)
     }
 }
@@ -54,7 +61,12 @@ pub fn open(request: &BackendRequest) -> Result<Session, PluginError> {
     url::check(&request.url)?;
     let stack = name::canonical(&request.stack, request.project.as_deref())?;
     let env = BTreeMap::from([("PULUMI_BACKEND_URL".to_owned(), request.url.clone())]);
-    Ok(Session { stack, env, login: Login::None, console_url: None })
+    Ok(Session {
+        stack,
+        env,
+        login: Login::None,
+        console_url: None,
+    })
 }
 
 windlass_sdk::export_plugin!(Diy: backend);

@@ -15,14 +15,25 @@ pub fn canonical(stack: &str, project: Option<&str>) -> Result<String, PluginErr
         [name] => (ORGANIZATION, None, *name),
         [organization, name] => (*organization, None, *name),
         [organization, project, name] => (*organization, Some(*project), *name),
-        _ => return Err(invalid(stack, "a stack name has at most three parts: organization/PROJECT/STACK")),
+        _ => {
+            return Err(invalid(
+                stack,
+                "a stack name has at most three parts: organization/PROJECT/STACK",
+            ));
+        }
     };
     if organization != ORGANIZATION {
-        return Err(invalid(stack, "the organization of a self-managed backend must be \"organization\""));
+        return Err(invalid(
+            stack,
+            "the organization of a self-managed backend must be \"organization\"",
+        ));
     }
     let project = match (named, project) {
         (Some(named), Some(project)) if named != project => {
-            return Err(invalid(stack, &format!("the project of the program is {project:?}")));
+            return Err(invalid(
+                stack,
+                &format!("the project of the program is {project:?}"),
+            ));
         }
         (Some(named), _) => named,
         (None, Some(project)) => project,
@@ -38,7 +49,9 @@ pub fn canonical(stack: &str, project: Option<&str>) -> Result<String, PluginErr
         if !is_name(part) {
             return Err(invalid(
                 stack,
-                &format!("the {what} must be 1 to {LONGEST} letters, digits, hyphens, underscores or periods"),
+                &format!(
+                    "the {what} must be 1 to {LONGEST} letters, digits, hyphens, underscores or periods"
+                ),
             ));
         }
     }
@@ -47,9 +60,14 @@ pub fn canonical(stack: &str, project: Option<&str>) -> Result<String, PluginErr
 
 fn is_name(part: &str) -> bool {
     (1..=LONGEST).contains(&part.len())
-        && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+        && part
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
 fn invalid(stack: &str, message: &str) -> PluginError {
-    PluginError::invalid("StackNameInvalid", format!("stack name {stack:?}: {message}"))
+    PluginError::invalid(
+        "StackNameInvalid",
+        format!("stack name {stack:?}: {message}"),
+    )
 }

@@ -12,7 +12,10 @@ pub fn check(url: &str) -> Result<(), PluginError> {
         return Err(invalid("the backend URL has no scheme"));
     };
     let rest = rest.split(['?', '#']).next().unwrap_or_default();
-    if url.chars().any(|character| character.is_whitespace() || character.is_control()) {
+    if url
+        .chars()
+        .any(|character| character.is_whitespace() || character.is_control())
+    {
         return Err(invalid("the backend URL holds white space"));
     }
     match scheme {
@@ -27,7 +30,9 @@ pub fn check(url: &str) -> Result<(), PluginError> {
 fn directory(path: &str) -> Result<(), PluginError> {
     let absolute = path.starts_with('/') || path == "~" || path.starts_with("~/");
     if !absolute {
-        return Err(invalid("the directory of a file backend must be absolute (file:///dir or file://~)"));
+        return Err(invalid(
+            "the directory of a file backend must be absolute (file:///dir or file://~)",
+        ));
     }
     Ok(())
 }
@@ -37,10 +42,17 @@ fn bucket(scheme: &str, rest: &str) -> Result<(), PluginError> {
     let longest = if scheme == "gs" { 222 } else { 63 };
     let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let allowed = |byte: u8| {
-        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.') || (scheme == "gs" && byte == b'_')
+        byte.is_ascii_lowercase()
+            || byte.is_ascii_digit()
+            || matches!(byte, b'-' | b'.')
+            || (scheme == "gs" && byte == b'_')
     };
     let bytes = name.as_bytes();
-    if !(3..=longest).contains(&bytes.len()) || !bytes.iter().copied().all(allowed) || !ends(bytes.first()) || !ends(bytes.last()) {
+    if !(3..=longest).contains(&bytes.len())
+        || !bytes.iter().copied().all(allowed)
+        || !ends(bytes.first())
+        || !ends(bytes.last())
+    {
         return Err(invalid(&format!("{name:?} is no {scheme} bucket name")));
     }
     Ok(())
@@ -55,12 +67,18 @@ fn container(rest: &str) -> Result<(), PluginError> {
         && !name.starts_with('-')
         && !name.ends_with('-')
         && !name.contains("--");
-    if special || good { Ok(()) } else { Err(invalid(&format!("{name:?} is no azblob container name"))) }
+    if special || good {
+        Ok(())
+    } else {
+        Err(invalid(&format!("{name:?} is no azblob container name")))
+    }
 }
 
 fn database(rest: &str) -> Result<(), PluginError> {
     let authority = rest.split('/').next().unwrap_or_default();
-    let server = authority.rsplit_once('@').map_or(authority, |(_, server)| server);
+    let server = authority
+        .rsplit_once('@')
+        .map_or(authority, |(_, server)| server);
     let (host, port) = match server.rsplit_once(':') {
         // An address in brackets has colons of its own.
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),

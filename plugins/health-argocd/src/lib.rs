@@ -81,38 +81,67 @@ pub fn assess(object: &str) -> Health {
     match serde_json::from_str::<Option<Stack>>(object) {
         Ok(Some(stack)) => verdict(&stack),
         Ok(None) => health(HealthStatus::Missing, "the stack does not exist"),
-        Err(error) => health(HealthStatus::Unknown, &format!("the object is no Stack: {error}")),
+        Err(error) => health(
+            HealthStatus::Unknown,
+            &format!("the object is no Stack: {error}"),
+        ),
     }
 }
 
 fn verdict(stack: &Stack) -> Health {
-    let Stack { metadata, spec, status } = stack;
+    let Stack {
+        metadata,
+        spec,
+        status,
+    } = stack;
     if metadata.deletion_timestamp.is_some() {
         return health(HealthStatus::Progressing, "Pending deletion");
     }
-    let unseen = || health(HealthStatus::Progressing, "Waiting for the operator to observe the latest spec change");
-    let Some(status) = status else { return unseen() };
+    let unseen = || {
+        health(
+            HealthStatus::Progressing,
+            "Waiting for the operator to observe the latest spec change",
+        )
+    };
+    let Some(status) = status else {
+        return unseen();
+    };
     if status.observed_generation != metadata.generation {
         return unseen();
     }
     if spec.suspend == Some(true) {
         return health(HealthStatus::Suspended, "The stack is suspended");
     }
-    let requested = metadata.annotations.as_ref().and_then(|annotations| annotations.get(REQUEST));
+    let requested = metadata
+        .annotations
+        .as_ref()
+        .and_then(|annotations| annotations.get(REQUEST));
     if requested.is_some() && requested != status.observed_reconcile_request.as_ref() {
-        return health(HealthStatus::Progressing, "Waiting for the operator to pick up the requested run");
+        return health(
+            HealthStatus::Progressing,
+            "Waiting for the operator to pick up the requested run",
+        );
     }
     let conditions = status.conditions.as_deref().unwrap_or_default();
     for (name, verdict) in VERDICTS {
-        if let Some(condition) = conditions.iter().find(|it| it.name == name && it.status == "True") {
+        if let Some(condition) = conditions
+            .iter()
+            .find(|it| it.name == name && it.status == "True")
+        {
             return health(verdict, condition.message.as_deref().unwrap_or_default());
         }
     }
-    health(HealthStatus::Progressing, "Waiting for the stack to be reconciled")
+    health(
+        HealthStatus::Progressing,
+        "Waiting for the stack to be reconciled",
+    )
 }
 
 fn health(status: HealthStatus, message: &str) -> Health {
-    Health { status, message: message.into() }
+    Health {
+        status,
+        message: message.into(),
+    }
 }
 
 windlass_sdk::export_plugin!(ArgoCd: health);
@@ -138,15 +167,43 @@ mod tests {
         let stalled = json!({"type": "Stalled", "status": "True", "message": "bad \"spec\""});
         let reconciling = json!({"type": "Reconciling", "status": "True", "message": "at it"});
         let cases = [
-            (json!([ready, reconciling, stalled]), HealthStatus::Degraded, "bad \"spec\""),
-            (json!([ready, reconciling]), HealthStatus::Progressing, "at it"),
-            (json!([{"type": "Ready", "status": "True", "message": "done"}]), HealthStatus::Healthy, "done"),
-            (json!([{"type": "Ready", "status": "True"}]), HealthStatus::Healthy, ""),
-            (json!([ready]), HealthStatus::Progressing, "Waiting for the stack to be reconciled"),
-            (json!(null), HealthStatus::Progressing, "Waiting for the stack to be reconciled"),
+            (
+                json!([ready, reconciling, stalled]),
+                HealthStatus::Degraded,
+                "bad \"spec\"",
+            ),
+            (
+                json!([ready, reconciling]),
+                HealthStatus::Progressing,
+                "at it",
+            ),
+            (
+                json!([{"type": "Ready", "status": "True", "message": "done"}]),
+                HealthStatus::Healthy,
+                "done",
+            ),
+            (
+                json!([{"type": "Ready", "status": "True"}]),
+                HealthStatus::Healthy,
+                "",
+            ),
+            (
+                json!([ready]),
+                HealthStatus::Progressing,
+                "Waiting for the stack to be reconciled",
+            ),
+            (
+                json!(null),
+                HealthStatus::Progressing,
+                "Waiting for the stack to be reconciled",
+            ),
         ];
         for (conditions, status, message) in cases {
-            assert_eq!(judged(&with(&conditions)), (status, message.to_owned()), "{conditions}");
+            assert_eq!(
+                judged(&with(&conditions)),
+                (status, message.to_owned()),
+                "{conditions}"
+            );
         }
     }
 
@@ -154,8 +211,14 @@ mod tests {
     fn an_old_status_says_nothing() {
         let mut object = with(&json!([{"type": "Ready", "status": "True"}]));
         object["metadata"]["generation"] = json!(4);
-        assert_eq!(judged(&object).1, "Waiting for the operator to observe the latest spec change");
-        assert_eq!(judged(&json!({"metadata": {"generation": 1}})).0, HealthStatus::Progressing);
+        assert_eq!(
+            judged(&object).1,
+            "Waiting for the operator to observe the latest spec change"
+        );
+        assert_eq!(
+            judged(&json!({"metadata": {"generation": 1}})).0,
+            HealthStatus::Progressing
+        );
     }
 
     #[test]
@@ -164,14 +227,20 @@ mod tests {
         object["spec"] = json!({"suspend": true});
         assert_eq!(judged(&object).0, HealthStatus::Suspended);
         object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        assert_eq!(judged(&object), (HealthStatus::Progressing, "Pending deletion".into()));
+        assert_eq!(
+            judged(&object),
+            (HealthStatus::Progressing, "Pending deletion".into())
+        );
     }
 
     #[test]
     fn a_requested_run_is_waited_for() {
         let mut object = with(&json!([{"type": "Ready", "status": "True", "message": "done"}]));
         object["metadata"]["annotations"] = json!({REQUEST: "now"});
-        assert_eq!(judged(&object).1, "Waiting for the operator to pick up the requested run");
+        assert_eq!(
+            judged(&object).1,
+            "Waiting for the operator to pick up the requested run"
+        );
         object["status"]["observedReconcileRequest"] = json!("now");
         assert_eq!(judged(&object).0, HealthStatus::Healthy);
     }

@@ -17,21 +17,40 @@ pub fn check(spec: &Spec) -> Result<(), FieldError> {
     if !spec.git_auth_secret.is_empty() {
         return Ok(());
     }
-    let Some(auth) = &spec.git_auth else { return Ok(()) };
+    let Some(auth) = &spec.git_auth else {
+        return Ok(());
+    };
     match auth {
-        GitAuth { ssh_auth: Some(_), .. } => {
-            Err(field("gitAuth.sshAuth", "ssh is not supported: use gitAuth.accessToken or gitAuth.basicAuth"))
-        }
-        GitAuth { access_token: Some(token), .. } => secret_ref("gitAuth.accessToken", Some(token)),
-        GitAuth { github_app: Some(_), .. } => Err(field(
+        GitAuth {
+            ssh_auth: Some(_), ..
+        } => Err(field(
+            "gitAuth.sshAuth",
+            "ssh is not supported: use gitAuth.accessToken or gitAuth.basicAuth",
+        )),
+        GitAuth {
+            access_token: Some(token),
+            ..
+        } => secret_ref("gitAuth.accessToken", Some(token)),
+        GitAuth {
+            github_app: Some(_),
+            ..
+        } => Err(field(
             "gitAuth.githubApp",
             "GitHub App authentication is not supported: use gitAuth.accessToken or gitAuth.basicAuth",
         )),
-        GitAuth { basic_auth: Some(basic), .. } => {
+        GitAuth {
+            basic_auth: Some(basic),
+            ..
+        } => {
             secret_ref("gitAuth.basicAuth.userName", basic.user_name.as_ref())?;
             secret_ref("gitAuth.basicAuth.password", basic.password.as_ref())
         }
-        GitAuth { access_token: None, ssh_auth: None, basic_auth: None, github_app: None } => Err(field(
+        GitAuth {
+            access_token: None,
+            ssh_auth: None,
+            basic_auth: None,
+            github_app: None,
+        } => Err(field(
             "gitAuth",
             "gitAuth config must specify exactly one of 'accessToken', 'sshAuth', 'githubApp' or 'basicAuth'",
         )),
@@ -42,14 +61,22 @@ pub fn check(spec: &Spec) -> Result<(), FieldError> {
 ///
 /// # Errors
 /// The host's, when a Secret or a key of it is missing.
-pub fn credential(host: &(impl Host + ?Sized), spec: &Spec) -> Result<Option<Credential>, PluginError> {
+pub fn credential(
+    host: &(impl Host + ?Sized),
+    spec: &Spec,
+) -> Result<Option<Credential>, PluginError> {
     if !spec.git_auth_secret.is_empty() {
         return from_secret(host);
     }
-    let Some(auth) = &spec.git_auth else { return Ok(None) };
+    let Some(auth) = &spec.git_auth else {
+        return Ok(None);
+    };
     if auth.access_token.is_some() {
         let password = host.secret_at("/spec/gitAuth/accessToken")?;
-        return Ok(Some(Credential::Basic { username: host.seal(TOKEN_USER), password }));
+        return Ok(Some(Credential::Basic {
+            username: host.seal(TOKEN_USER),
+            password,
+        }));
     }
     let username = host.secret_at("/spec/gitAuth/basicAuth/userName")?;
     let password = host.secret_at("/spec/gitAuth/basicAuth/password")?;
@@ -65,13 +92,17 @@ fn from_secret(host: &(impl Host + ?Sized)) -> Result<Option<Credential>, Plugin
         ));
     }
     if let Some(password) = key(host, "accessToken")? {
-        return Ok(Some(Credential::Basic { username: host.seal(TOKEN_USER), password }));
+        return Ok(Some(Credential::Basic {
+            username: host.seal(TOKEN_USER),
+            password,
+        }));
     }
     match (key(host, "username")?, key(host, "password")?) {
         (Some(username), Some(password)) => Ok(Some(Credential::Basic { username, password })),
-        (Some(_), None) => {
-            Err(PluginError::invalid("SpecInvalid", "gitAuthSecret holds a username without a password"))
-        }
+        (Some(_), None) => Err(PluginError::invalid(
+            "SpecInvalid",
+            "gitAuthSecret holds a username without a password",
+        )),
         _ => Ok(None),
     }
 }
@@ -109,12 +140,19 @@ pub fn secrets(spec: &Spec) -> Vec<ObjectRef> {
     names.dedup();
     names
         .into_iter()
-        .map(|name| ObjectRef { api_version: "v1".into(), kind: "Secret".into(), name })
+        .map(|name| ObjectRef {
+            api_version: "v1".into(),
+            kind: "Secret".into(),
+            name,
+        })
         .collect()
 }
 
 fn secret_name(reference: &Value) -> Option<String> {
-    reference.pointer("/secret/name")?.as_str().map(str::to_owned)
+    reference
+        .pointer("/secret/name")?
+        .as_str()
+        .map(str::to_owned)
 }
 
 fn secret_ref(path: &str, reference: Option<&Value>) -> Result<(), FieldError> {
@@ -126,7 +164,9 @@ fn secret_ref(path: &str, reference: Option<&Value>) -> Result<(), FieldError> {
         Some("Secret") => Err(field(path, &format!("{path}.secret.name is missing"))),
         Some(other) => Err(field(
             path,
-            &format!("{path}: {other} selectors are no longer supported in v2, use a reference of type Secret"),
+            &format!(
+                "{path}: {other} selectors are no longer supported in v2, use a reference of type Secret"
+            ),
         )),
         None => Err(field(path, &format!("{path}.type is missing"))),
     }

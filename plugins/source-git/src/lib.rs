@@ -5,8 +5,8 @@ mod spec;
 
 use serde_json::Value;
 use windlass_sdk::{
-    Artifact, Descriptor, FieldError, GitRef, Host, ObjectRef, Plugin, PluginError, Resolution, SourceProvider,
-    SourceRequest, Wants,
+    Artifact, Descriptor, FieldError, GitRef, Host, ObjectRef, Plugin, PluginError, Resolution,
+    SourceProvider, SourceRequest, Wants,
 };
 
 use spec::{Reference, Spec};
@@ -38,16 +38,26 @@ impl Plugin for Git {
 impl SourceProvider for Git {
     fn validate(_: &(impl Host + ?Sized), spec: &Value) -> Vec<FieldError> {
         match Spec::parse(spec) {
-            Ok(spec) => spec.check().err().into_iter().chain(auth::check(&spec).err()).collect(),
+            Ok(spec) => spec
+                .check()
+                .err()
+                .into_iter()
+                .chain(auth::check(&spec).err())
+                .collect(),
             Err(error) => vec![error],
         }
     }
 
     fn watches(_: &(impl Host + ?Sized), spec: &Value) -> Vec<ObjectRef> {
-        Spec::parse(spec).map(|spec| auth::secrets(&spec)).unwrap_or_default()
+        Spec::parse(spec)
+            .map(|spec| auth::secrets(&spec))
+            .unwrap_or_default()
     }
 
-    fn resolve(host: &(impl Host + ?Sized), request: &SourceRequest) -> Result<Resolution, PluginError> {
+    fn resolve(
+        host: &(impl Host + ?Sized),
+        request: &SourceRequest,
+    ) -> Result<Resolution, PluginError> {
         resolve(host, request)
     }
 }
@@ -57,7 +67,10 @@ impl SourceProvider for Git {
 /// # Errors
 /// `invalid` `SpecInvalid` for a spec that cannot be meant, `unavailable` `SourceUnavailable` for a reference that the
 /// repository does not have, and whatever the host's answers are.
-pub fn resolve(host: &(impl Host + ?Sized), request: &SourceRequest) -> Result<Resolution, PluginError> {
+pub fn resolve(
+    host: &(impl Host + ?Sized),
+    request: &SourceRequest,
+) -> Result<Resolution, PluginError> {
     let spec = Spec::parse(&request.spec).map_err(spec_invalid)?;
     let checked = spec.check().map_err(spec_invalid)?;
     auth::check(&spec).map_err(spec_invalid)?;
@@ -68,12 +81,24 @@ pub fn resolve(host: &(impl Host + ?Sized), request: &SourceRequest) -> Result<R
         // A commit that is no full hash names a reference, but is not followed.
         Reference::Commit(name) => (look_up(host, checked.url, name, auth.as_ref())?, false),
     };
-    let interval = spec.resync_frequency_seconds.unwrap_or(0).max(MIN_POLL_SECONDS);
+    let interval = spec
+        .resync_frequency_seconds
+        .unwrap_or(0)
+        .max(MIN_POLL_SECONDS);
     Ok(Resolution {
         revision: commit.clone(),
-        artifact: Artifact::GitTree { url: checked.url.to_owned(), commit, auth, depth: spec.shallow.then_some(1) },
+        artifact: Artifact::GitTree {
+            url: checked.url.to_owned(),
+            commit,
+            auth,
+            depth: spec.shallow.then_some(1),
+        },
         dir: spec.repo_dir.clone(),
-        poll_after_ms: polled.then_some(u64::try_from(interval).unwrap_or_default().saturating_mul(1000)),
+        poll_after_ms: polled.then_some(
+            u64::try_from(interval)
+                .unwrap_or_default()
+                .saturating_mul(1000),
+        ),
     })
 }
 
@@ -94,7 +119,12 @@ fn look_up(
     full.iter()
         .find_map(|wanted| refs.iter().find(|found| found.name == *wanted))
         .map(commit_of)
-        .ok_or_else(|| PluginError::unavailable("SourceUnavailable", format!("no reference {name:?} in {url}")))
+        .ok_or_else(|| {
+            PluginError::unavailable(
+                "SourceUnavailable",
+                format!("no reference {name:?} in {url}"),
+            )
+        })
 }
 
 fn commit_of(found: &GitRef) -> String {

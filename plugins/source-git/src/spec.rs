@@ -53,7 +53,10 @@ impl Spec {
     /// # Errors
     /// A field of the wrong type.
     pub fn parse(spec: &Value) -> Result<Self, FieldError> {
-        Self::deserialize(spec).map_err(|error| FieldError { field: String::new(), message: error.to_string() })
+        Self::deserialize(spec).map_err(|error| FieldError {
+            field: String::new(),
+            message: error.to_string(),
+        })
     }
 
     /// # Errors
@@ -69,9 +72,17 @@ impl Spec {
             ("", branch) => Reference::Branch(branch),
             (commit, "") if is_hash(commit) => Reference::Hash(commit),
             (commit, "") => Reference::Commit(commit),
-            _ => return Err(field("branch", "only one of \"commit\" or \"branch\" should be specified")),
+            _ => {
+                return Err(field(
+                    "branch",
+                    "only one of \"commit\" or \"branch\" should be specified",
+                ));
+            }
         };
-        Ok(Checked { url: &self.project_repo, reference })
+        Ok(Checked {
+            url: &self.project_repo,
+            reference,
+        })
     }
 }
 
@@ -81,12 +92,21 @@ fn check_url(url: &str) -> Result<(), FieldError> {
         Some(("ssh", _)) => Err(ssh()),
         // The short form of ssh: user@host:path.
         None if url.contains('@') && url.contains(':') => Err(ssh()),
-        _ => Err(field("projectRepo", &format!("\"projectRepo\" is not an https, http or file URL: {}", shown(url)))),
+        _ => Err(field(
+            "projectRepo",
+            &format!(
+                "\"projectRepo\" is not an https, http or file URL: {}",
+                shown(url)
+            ),
+        )),
     }
 }
 
 fn ssh() -> FieldError {
-    field("projectRepo", "ssh is not supported: use an https URL with an access token or basicAuth")
+    field(
+        "projectRepo",
+        "ssh is not supported: use an https URL with an access token or basicAuth",
+    )
 }
 
 /// A URL without what may be a password in it.
@@ -100,5 +120,8 @@ fn is_hash(text: &str) -> bool {
 
 /// An error about one field.
 pub fn field(field: &str, message: &str) -> FieldError {
-    FieldError { field: field.into(), message: message.into() }
+    FieldError {
+        field: field.into(),
+        message: message.into(),
+    }
 }

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use windlass_sdk::native::{Answers, evaluate};
 use windlass_sdk::{
-    Answer, Artifact, Credential, ErrorClass, Fault, GitRef, Question, Resolution, SecretName, SourceProvider,
-    SourceRequest,
+    Answer, Artifact, Credential, ErrorClass, Fault, GitRef, Question, Resolution, SecretName,
+    SourceProvider, SourceRequest,
 };
 
 use super::{Git, resolve};
@@ -17,9 +17,21 @@ fn refs(question: &Question) -> Result<Answer, Fault> {
     match question {
         Question::GitRefs { .. } => Ok(Answer::Refs {
             refs: vec![
-                GitRef { name: "refs/heads/main".into(), oid: HEAD.into(), peeled: None },
-                GitRef { name: "refs/heads/main-old".into(), oid: TAG.into(), peeled: None },
-                GitRef { name: "refs/tags/v1".into(), oid: TAG.into(), peeled: Some(TAGGED.into()) },
+                GitRef {
+                    name: "refs/heads/main".into(),
+                    oid: HEAD.into(),
+                    peeled: None,
+                },
+                GitRef {
+                    name: "refs/heads/main-old".into(),
+                    oid: TAG.into(),
+                    peeled: None,
+                },
+                GitRef {
+                    name: "refs/tags/v1".into(),
+                    oid: TAG.into(),
+                    peeled: Some(TAGGED.into()),
+                },
             ],
         }),
         Question::SecretAt { .. } => Ok(Answer::Secret),
@@ -34,25 +46,44 @@ fn refs(question: &Question) -> Result<Answer, Fault> {
 }
 
 fn run(spec: Value) -> Result<Resolution, Fault> {
-    let request = SourceRequest { spec, ..SourceRequest::default() };
+    let request = SourceRequest {
+        spec,
+        ..SourceRequest::default()
+    };
     evaluate(|host| resolve(host, &request), refs).map(|(resolution, _)| resolution)
 }
 
 fn refused(spec: Value) -> String {
     let fault = run(spec.clone()).unwrap_err();
-    assert_eq!((fault.class, fault.reason.as_str()), (ErrorClass::Invalid, "SpecInvalid"));
+    assert_eq!(
+        (fault.class, fault.reason.as_str()),
+        (ErrorClass::Invalid, "SpecInvalid")
+    );
     let errors = Git::validate(&Answers::new(vec![]), &spec);
-    assert_eq!(errors.first().map(|error| &error.message), Some(&fault.message));
+    assert_eq!(
+        errors.first().map(|error| &error.message),
+        Some(&fault.message)
+    );
     fault.message
 }
 
 #[test]
 fn a_branch_is_followed() {
-    let found = run(json!({"projectRepo": "https://git.test/a", "branch": "main", "repoDir": "infra"})).unwrap();
+    let found =
+        run(json!({"projectRepo": "https://git.test/a", "branch": "main", "repoDir": "infra"}))
+            .unwrap();
     assert_eq!(found.revision, HEAD);
     assert_eq!(found.dir, "infra");
     assert_eq!(found.poll_after_ms, Some(60_000));
-    let Artifact::GitTree { commit, auth, depth, .. } = found.artifact else { panic!("no tree") };
+    let Artifact::GitTree {
+        commit,
+        auth,
+        depth,
+        ..
+    } = found.artifact
+    else {
+        panic!("no tree")
+    };
     assert_eq!((commit.as_str(), auth, depth), (HEAD, None, None));
 }
 
@@ -66,9 +97,12 @@ fn the_interval_is_the_users_above_a_minute() {
 
 #[test]
 fn an_annotated_tag_is_peeled() {
-    let found = run(json!({"projectRepo": "https://git.test/a", "branch": "v1", "shallow": true})).unwrap();
+    let found =
+        run(json!({"projectRepo": "https://git.test/a", "branch": "v1", "shallow": true})).unwrap();
     assert_eq!(found.revision, TAGGED);
-    let Artifact::GitTree { depth, .. } = found.artifact else { panic!("no tree") };
+    let Artifact::GitTree { depth, .. } = found.artifact else {
+        panic!("no tree")
+    };
     assert_eq!(depth, Some(1));
 }
 
@@ -84,29 +118,44 @@ fn a_full_hash_asks_nothing() {
 
 #[test]
 fn a_commit_that_is_a_name_is_not_polled() {
-    let found = run(json!({"projectRepo": "https://git.test/a", "commit": "refs/heads/main"})).unwrap();
+    let found =
+        run(json!({"projectRepo": "https://git.test/a", "commit": "refs/heads/main"})).unwrap();
     assert_eq!((found.revision.as_str(), found.poll_after_ms), (HEAD, None));
 }
 
 #[test]
 fn a_missing_reference_may_come() {
     let fault = run(json!({"projectRepo": "https://git.test/a", "branch": "mai"})).unwrap_err();
-    assert_eq!((fault.class, fault.reason.as_str()), (ErrorClass::Unavailable, "SourceUnavailable"));
+    assert_eq!(
+        (fault.class, fault.reason.as_str()),
+        (ErrorClass::Unavailable, "SourceUnavailable")
+    );
 }
 
 #[test]
 fn specs_that_cannot_be_meant() {
-    assert_eq!(refused(json!({"branch": "main"})), "missing \"projectRepo\"");
-    assert_eq!(refused(json!({"projectRepo": "https://git.test/a"})), "missing \"commit\" or \"branch\"");
+    assert_eq!(
+        refused(json!({"branch": "main"})),
+        "missing \"projectRepo\""
+    );
+    assert_eq!(
+        refused(json!({"projectRepo": "https://git.test/a"})),
+        "missing \"commit\" or \"branch\""
+    );
     assert_eq!(
         refused(json!({"projectRepo": "https://git.test/a", "branch": "a", "commit": "b"})),
         "only one of \"commit\" or \"branch\" should be specified"
     );
     assert!(refused(json!({"projectRepo": "git@git.test:a", "branch": "a"})).contains("ssh"));
-    assert!(refused(json!({"projectRepo": "https://git.test/a", "branch": "a", "gitAuth": {}})).contains("one of"));
     assert!(
-        refused(json!({"projectRepo": "https://git.test/a", "branch": "a", "gitAuth": {
-            "accessToken": {"type": "Env", "env": {"name": "X"}}}}))
+        refused(json!({"projectRepo": "https://git.test/a", "branch": "a", "gitAuth": {}}))
+            .contains("one of")
+    );
+    assert!(
+        refused(
+            json!({"projectRepo": "https://git.test/a", "branch": "a", "gitAuth": {
+            "accessToken": {"type": "Env", "env": {"name": "X"}}}})
+        )
         .contains("Env selectors")
     );
 }
@@ -116,21 +165,43 @@ fn credentials_are_names() {
     let spec = json!({"projectRepo": "https://git.test/a", "branch": "main", "gitAuth": {"basicAuth": {
         "userName": {"type": "Secret", "secret": {"name": "s", "key": "u"}},
         "password": {"type": "Secret", "secret": {"name": "s", "key": "p"}}}}});
-    let Artifact::GitTree { auth: Some(Credential::Basic { username, .. }), .. } = run(spec.clone()).unwrap().artifact
+    let Artifact::GitTree {
+        auth: Some(Credential::Basic { username, .. }),
+        ..
+    } = run(spec.clone()).unwrap().artifact
     else {
         panic!("no basic credential")
     };
-    assert_eq!(username.name(), &SecretName::At { pointer: "/spec/gitAuth/basicAuth/userName".into() });
+    assert_eq!(
+        username.name(),
+        &SecretName::At {
+            pointer: "/spec/gitAuth/basicAuth/userName".into()
+        }
+    );
     let watched = Git::watches(&Answers::new(vec![]), &spec);
-    assert_eq!(watched.iter().map(|object| object.name.as_str()).collect::<Vec<_>>(), ["s"]);
+    assert_eq!(
+        watched
+            .iter()
+            .map(|object| object.name.as_str())
+            .collect::<Vec<_>>(),
+        ["s"]
+    );
 }
 
 #[test]
 fn a_secret_of_keys_gives_its_token() {
-    let spec = json!({"projectRepo": "https://git.test/a", "branch": "main", "gitAuthSecret": "creds"});
-    let Artifact::GitTree { auth: Some(Credential::Basic { password, .. }), .. } = run(spec).unwrap().artifact else {
+    let spec =
+        json!({"projectRepo": "https://git.test/a", "branch": "main", "gitAuthSecret": "creds"});
+    let Artifact::GitTree {
+        auth: Some(Credential::Basic { password, .. }),
+        ..
+    } = run(spec).unwrap().artifact
+    else {
         panic!("no credential")
     };
-    let expected = SecretName::KeyAt { pointer: "/spec/gitAuthSecret".into(), key: "accessToken".into() };
+    let expected = SecretName::KeyAt {
+        pointer: "/spec/gitAuthSecret".into(),
+        key: "accessToken".into(),
+    };
     assert_eq!(password.name(), &expected);
 }

@@ -5,8 +5,8 @@ mod yaml;
 
 use serde_json::Value;
 use windlass_sdk::{
-    Artifact, Descriptor, FieldError, Host, ObjectRef, Plugin, PluginError, Resolution, SourceProvider, SourceRequest,
-    Wants,
+    Artifact, Descriptor, FieldError, Host, ObjectRef, Plugin, PluginError, Resolution,
+    SourceProvider, SourceRequest, Wants,
 };
 
 pub use render::render;
@@ -35,7 +35,10 @@ impl SourceProvider for Program {
     fn validate(_: &(impl Host + ?Sized), spec: &Value) -> Vec<FieldError> {
         match program_name(spec) {
             Some(_) => Vec::new(),
-            None => vec![FieldError { field: "programRef.name".into(), message: "missing \"programRef.name\"".into() }],
+            None => vec![FieldError {
+                field: "programRef.name".into(),
+                message: "missing \"programRef.name\"".into(),
+            }],
         }
     }
 
@@ -43,7 +46,10 @@ impl SourceProvider for Program {
         program_name(spec).map(program_ref).into_iter().collect()
     }
 
-    fn resolve(host: &(impl Host + ?Sized), request: &SourceRequest) -> Result<Resolution, PluginError> {
+    fn resolve(
+        host: &(impl Host + ?Sized),
+        request: &SourceRequest,
+    ) -> Result<Resolution, PluginError> {
         resolve(host, request)
     }
 }
@@ -53,7 +59,10 @@ impl SourceProvider for Program {
 /// # Errors
 /// `invalid` `SpecInvalid` without a name or for a Program without a body, `unavailable` `SourceUnavailable` while
 /// there is no such Program.
-pub fn resolve(host: &(impl Host + ?Sized), request: &SourceRequest) -> Result<Resolution, PluginError> {
+pub fn resolve(
+    host: &(impl Host + ?Sized),
+    request: &SourceRequest,
+) -> Result<Resolution, PluginError> {
     let name = program_name(&request.spec)
         .ok_or_else(|| PluginError::invalid("SpecInvalid", "missing \"programRef.name\""))?;
     let object = host.kube_get(&program_ref(name))?.ok_or_else(|| {
@@ -63,9 +72,15 @@ pub fn resolve(host: &(impl Host + ?Sized), request: &SourceRequest) -> Result<R
         )
     })?;
     let files = render(name, &object)?;
-    let generation = object.pointer("/metadata/generation").and_then(Value::as_u64).ok_or_else(|| {
-        PluginError::unavailable("SourceUnavailable", format!("program {name:?} has no generation yet"))
-    })?;
+    let generation = object
+        .pointer("/metadata/generation")
+        .and_then(Value::as_u64)
+        .ok_or_else(|| {
+            PluginError::unavailable(
+                "SourceUnavailable",
+                format!("program {name:?} has no generation yet"),
+            )
+        })?;
     Ok(Resolution {
         revision: generation.to_string(),
         artifact: Artifact::Files { files },
@@ -75,11 +90,17 @@ pub fn resolve(host: &(impl Host + ?Sized), request: &SourceRequest) -> Result<R
 }
 
 fn program_name(spec: &Value) -> Option<&str> {
-    spec.pointer("/programRef/name").and_then(Value::as_str).filter(|name| !name.is_empty())
+    spec.pointer("/programRef/name")
+        .and_then(Value::as_str)
+        .filter(|name| !name.is_empty())
 }
 
 fn program_ref(name: &str) -> ObjectRef {
-    ObjectRef { api_version: "pulumi.com/v1".into(), kind: "Program".into(), name: name.into() }
+    ObjectRef {
+        api_version: "pulumi.com/v1".into(),
+        kind: "Program".into(),
+        name: name.into(),
+    }
 }
 
 windlass_sdk::export_plugin!(Program: source);

@@ -7,8 +7,12 @@ use crate::yaml;
 
 /// Blocks of a Program that are the program itself, with the name they have in `Main.yaml`. The runtime takes
 /// `configuration` too, but then warns on every run.
-const BLOCKS: [(&str, &str); 4] =
-    [("configuration", "config"), ("variables", "variables"), ("resources", "resources"), ("outputs", "outputs")];
+const BLOCKS: [(&str, &str); 4] = [
+    ("configuration", "config"),
+    ("variables", "variables"),
+    ("resources", "resources"),
+    ("outputs", "outputs"),
+];
 
 /// `Pulumi.yaml`, which the CLI reads, and `Main.yaml`, which the YAML runtime prefers to it. Apart, because the CLI
 /// knows fewer types of configuration than the runtime and would refuse a Program's `Number`.
@@ -19,7 +23,12 @@ pub fn render(name: &str, program: &Value) -> Result<Vec<File>, PluginError> {
     let body = program
         .get("program")
         .and_then(Value::as_object)
-        .ok_or_else(|| PluginError::invalid("ProgramInvalid", format!("program {name:?} has no \"program\"")))?;
+        .ok_or_else(|| {
+            PluginError::invalid(
+                "ProgramInvalid",
+                format!("program {name:?} has no \"program\""),
+            )
+        })?;
     let mut project = Map::new();
     project.insert("name".into(), json!(name));
     project.insert("runtime".into(), json!("yaml"));
@@ -39,10 +48,16 @@ fn block(name: &str, body: &Map<String, Value>, key: &str) -> Result<Option<Valu
     match body.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(value @ Value::Object(_)) => Ok(Some(value.clone())),
-        Some(_) => Err(PluginError::invalid("ProgramInvalid", format!("program {name:?}: {key:?} is not a mapping"))),
+        Some(_) => Err(PluginError::invalid(
+            "ProgramInvalid",
+            format!("program {name:?}: {key:?} is not a mapping"),
+        )),
     }
 }
 
 fn file(path: &str, content: Map<String, Value>) -> File {
-    File { path: path.into(), content: yaml::emit(&Value::Object(content)).into_bytes() }
+    File {
+        path: path.into(),
+        content: yaml::emit(&Value::Object(content)).into_bytes(),
+    }
 }

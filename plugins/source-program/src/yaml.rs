@@ -26,7 +26,11 @@ fn block(out: &mut String, value: &Value, depth: usize) {
         Value::Object(map) => {
             for (key, value) in map {
                 indent(out, depth);
-                if is_plain_key(key) { out.push_str(key) } else { quoted(out, key) }
+                if is_plain_key(key) {
+                    out.push_str(key)
+                } else {
+                    quoted(out, key)
+                }
                 out.push(':');
                 entry(out, value, depth);
             }
@@ -79,7 +83,12 @@ fn scalar(out: &mut String, value: &Value) {
 fn quoted(out: &mut String, text: &str) {
     for character in Value::from(text).to_string().chars() {
         match character {
-            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
+            '\u{7f}'..='\u{9f}'
+            | '\u{2028}'
+            | '\u{2029}'
+            | '\u{feff}'
+            | '\u{fffe}'
+            | '\u{ffff}' => {
                 // Writing to a String cannot fail.
                 let _ = write!(out, "\\u{:04x}", u32::from(character));
             }

@@ -49,7 +49,12 @@ pub enum PluginError {
 
 impl PluginError {
     pub fn new(class: ErrorClass, reason: &str, message: impl Into<String>) -> Self {
-        PluginError::Fault(Fault { class, reason: reason.into(), message: message.into(), retry_after_ms: None })
+        PluginError::Fault(Fault {
+            class,
+            reason: reason.into(),
+            message: message.into(),
+            retry_after_ms: None,
+        })
     }
 
     /// The spec is wrong; waits for an edit.

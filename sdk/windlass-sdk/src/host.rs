@@ -6,8 +6,8 @@ use serde_json::Value;
 use crate::error::PluginError;
 use crate::question::{GitRef, HttpRequest, HttpResponse};
 use crate::types::{
-    BackendRequest, Descriptor, Failure, FieldError, Health, LockHolder, LockVerdict, ObjectRef, Outcome, ReportedLock,
-    Resolution, Session, SourceRequest,
+    BackendRequest, Descriptor, Failure, FieldError, Health, LockHolder, LockVerdict, ObjectRef,
+    Outcome, ReportedLock, Resolution, Session, SourceRequest,
 };
 
 /// Every plugin says who it is and what it wants.
@@ -30,7 +30,10 @@ pub trait SourceProvider: Plugin {
 
     /// # Errors
     /// Whatever keeps the source from being named now, by class.
-    fn resolve(host: &(impl Host + ?Sized), request: &SourceRequest) -> Result<Resolution, PluginError>;
+    fn resolve(
+        host: &(impl Host + ?Sized),
+        request: &SourceRequest,
+    ) -> Result<Resolution, PluginError>;
 }
 
 /// Knows one kind of state backend.
@@ -41,7 +44,11 @@ pub trait Backend: Plugin {
 
     fn classify(host: &(impl Host + ?Sized), outcome: &Outcome) -> Failure;
 
-    fn stale_lock(host: &(impl Host + ?Sized), locks: &[ReportedLock], holders: &[LockHolder]) -> LockVerdict;
+    fn stale_lock(
+        host: &(impl Host + ?Sized),
+        locks: &[ReportedLock],
+        holders: &[LockHolder],
+    ) -> LockVerdict;
 }
 
 /// Says whether an object is healthy. The texts are JSON, so that a rule can borrow the few fields it looks at.
@@ -89,13 +96,22 @@ pub trait Host {
 
     /// # Errors
     /// `denied` outside the grants, `unavailable` if the server cannot be reached. A status is no error.
-    fn http_send(&self, request: &HttpRequest, auth: Option<&Credential>) -> Result<HttpResponse, PluginError>;
+    fn http_send(
+        &self,
+        request: &HttpRequest,
+        auth: Option<&Credential>,
+    ) -> Result<HttpResponse, PluginError>;
 
     /// References of a repository whose full names start with one of `prefixes`.
     ///
     /// # Errors
     /// `denied` outside the grants or by the server, `unavailable` if it cannot be reached.
-    fn git_refs(&self, url: &str, prefixes: &[&str], auth: Option<&Credential>) -> Result<Vec<GitRef>, PluginError>;
+    fn git_refs(
+        &self,
+        url: &str,
+        prefixes: &[&str],
+        auth: Option<&Credential>,
+    ) -> Result<Vec<GitRef>, PluginError>;
 
     /// # Errors
     /// Only [`PluginError::Ask`].
@@ -121,7 +137,7 @@ pub enum SecretName {
 pub struct Secret {
     pub(crate) name: SecretName,
     #[cfg(target_arch = "wasm32")]
-    pub(crate) handle: std::rc::Rc<crate::guest::imports::windlass::plugin::secrets::Secret>,
+    pub(crate) handle: std::rc::Rc<crate::guest::imports::windlass::plugin::credentials::Secret>,
 }
 
 impl Secret {
@@ -146,7 +162,9 @@ impl Serialize for Secret {
 #[cfg(not(target_arch = "wasm32"))]
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Secret { name: SecretName::deserialize(deserializer)? })
+        Ok(Secret {
+            name: SecretName::deserialize(deserializer)?,
+        })
     }
 }
 
@@ -154,7 +172,9 @@ impl<'de> Deserialize<'de> for Secret {
 #[cfg(target_arch = "wasm32")]
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
-        Err(serde::de::Error::custom("a secret cannot be made from data"))
+        Err(serde::de::Error::custom(
+            "a secret cannot be made from data",
+        ))
     }
 }
 

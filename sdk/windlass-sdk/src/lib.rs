@@ -22,7 +22,9 @@ mod types;
 pub mod guest;
 
 pub use error::{ErrorClass, Fault, PluginError};
-pub use host::{Backend, Credential, HealthCheck, Host, Level, Plugin, Secret, SecretName, SourceProvider};
+pub use host::{
+    Backend, Credential, HealthCheck, Host, Level, Plugin, Secret, SecretName, SourceProvider,
+};
 pub use question::{Answer, GitRef, HttpRequest, HttpResponse, Question};
 pub use transcript::{Asked, LogLine};
 pub use types::*;

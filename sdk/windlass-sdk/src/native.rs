@@ -24,7 +24,12 @@ pub struct Answers {
 impl Answers {
     pub fn new(asked: Vec<Asked>) -> Self {
         let used = RefCell::new(vec![false; asked.len()]);
-        Answers { asked, used, config: json!({}), ..Answers::default() }
+        Answers {
+            asked,
+            used,
+            config: json!({}),
+            ..Answers::default()
+        }
     }
 
     #[must_use]
@@ -65,7 +70,10 @@ pub fn evaluate<T>(
             Err(PluginError::Fault(fault)) => return Err(fault),
             Err(PluginError::Ask(question)) => {
                 let answer = answer(&question);
-                asked.push(Asked { question: *question, answer });
+                asked.push(Asked {
+                    question: *question,
+                    answer,
+                });
             }
         }
     }
@@ -78,7 +86,11 @@ pub fn evaluate<T>(
 }
 
 fn mismatch<T>() -> Result<T, PluginError> {
-    Err(PluginError::new(ErrorClass::Internal, "AnswerMismatch", "the answer is not of the question's kind"))
+    Err(PluginError::new(
+        ErrorClass::Internal,
+        "AnswerMismatch",
+        "the answer is not of the question's kind",
+    ))
 }
 
 impl Host for Answers {
@@ -87,19 +99,32 @@ impl Host for Answers {
     }
 
     fn log(&self, level: Level, message: &str) {
-        self.logs.borrow_mut().push(LogLine { level, message: message.into() });
+        self.logs.borrow_mut().push(LogLine {
+            level,
+            message: message.into(),
+        });
     }
 
     fn secret_at(&self, pointer: &str) -> Result<Secret, PluginError> {
-        match self.find(Question::SecretAt { pointer: pointer.into() })? {
-            Answer::Secret => Ok(named(SecretName::At { pointer: pointer.into() })),
+        match self.find(Question::SecretAt {
+            pointer: pointer.into(),
+        })? {
+            Answer::Secret => Ok(named(SecretName::At {
+                pointer: pointer.into(),
+            })),
             _ => mismatch(),
         }
     }
 
     fn secret_key_at(&self, pointer: &str, key: &str) -> Result<Secret, PluginError> {
-        match self.find(Question::SecretKeyAt { pointer: pointer.into(), key: key.into() })? {
-            Answer::Secret => Ok(named(SecretName::KeyAt { pointer: pointer.into(), key: key.into() })),
+        match self.find(Question::SecretKeyAt {
+            pointer: pointer.into(),
+            key: key.into(),
+        })? {
+            Answer::Secret => Ok(named(SecretName::KeyAt {
+                pointer: pointer.into(),
+                key: key.into(),
+            })),
             _ => mismatch(),
         }
     }
@@ -111,22 +136,40 @@ impl Host for Answers {
     }
 
     fn kube_get(&self, object: &ObjectRef) -> Result<Option<Value>, PluginError> {
-        match self.find(Question::KubeGet { object: object.clone() })? {
+        match self.find(Question::KubeGet {
+            object: object.clone(),
+        })? {
             Answer::Object { object } => Ok(object),
             _ => mismatch(),
         }
     }
 
-    fn http_send(&self, request: &HttpRequest, auth: Option<&Credential>) -> Result<HttpResponse, PluginError> {
-        match self.find(Question::HttpSend { request: request.clone(), auth: auth.cloned() })? {
+    fn http_send(
+        &self,
+        request: &HttpRequest,
+        auth: Option<&Credential>,
+    ) -> Result<HttpResponse, PluginError> {
+        match self.find(Question::HttpSend {
+            request: request.clone(),
+            auth: auth.cloned(),
+        })? {
             Answer::Http { response } => Ok(response),
             _ => mismatch(),
         }
     }
 
-    fn git_refs(&self, url: &str, prefixes: &[&str], auth: Option<&Credential>) -> Result<Vec<GitRef>, PluginError> {
+    fn git_refs(
+        &self,
+        url: &str,
+        prefixes: &[&str],
+        auth: Option<&Credential>,
+    ) -> Result<Vec<GitRef>, PluginError> {
         let prefixes = prefixes.iter().map(|prefix| (*prefix).to_owned()).collect();
-        match self.find(Question::GitRefs { url: url.into(), prefixes, auth: auth.cloned() })? {
+        match self.find(Question::GitRefs {
+            url: url.into(),
+            prefixes,
+            auth: auth.cloned(),
+        })? {
             Answer::Refs { refs } => Ok(refs),
             _ => mismatch(),
         }
@@ -144,7 +187,9 @@ impl Host for Answers {
     }
 
     fn cache_put(&self, key: &str, value: &Value, ttl_ms: u64) {
-        self.puts.borrow_mut().push((key.into(), value.clone(), ttl_ms));
+        self.puts
+            .borrow_mut()
+            .push((key.into(), value.clone(), ttl_ms));
     }
 }
 

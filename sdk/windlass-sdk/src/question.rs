@@ -42,10 +42,18 @@ pub enum Question {
 pub enum Answer {
     /// The secret exists; its value stays with the host.
     Secret,
-    Object { object: Option<Value> },
-    Http { response: HttpResponse },
-    Refs { refs: Vec<GitRef> },
-    Cached { value: Option<Value> },
+    Object {
+        object: Option<Value>,
+    },
+    Http {
+        response: HttpResponse,
+    },
+    Refs {
+        refs: Vec<GitRef>,
+    },
+    Cached {
+        value: Option<Value>,
+    },
 }
 
 /// An HTTP request.

@@ -19,7 +19,10 @@ pub struct ObjectRef {
 impl ObjectRef {
     /// `group/Kind`, the form in which grants name kinds; core kinds have no group: `/ConfigMap`.
     pub fn group_kind(&self) -> String {
-        let group = self.api_version.split_once('/').map_or("", |(group, _)| group);
+        let group = self
+            .api_version
+            .split_once('/')
+            .map_or("", |(group, _)| group);
         format!("{group}/{}", self.kind)
     }
 }
@@ -180,7 +183,11 @@ pub enum Login {
     None,
     /// Exchanged in the workspace for its projected service account token.
     #[serde(rename_all = "camelCase")]
-    Exchange { audience: String, url: String, form: BTreeMap<String, String> },
+    Exchange {
+        audience: String,
+        url: String,
+        form: BTreeMap<String, String>,
+    },
 }
 
 /// How a run ended, as its agent saw it.

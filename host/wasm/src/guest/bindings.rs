@@ -7,8 +7,8 @@ pub mod imports {
         world: "imports",
         imports: { default: trappable },
         with: {
-            "windlass:plugin/secrets.secret": crate::guest::handles::SecretHandle,
-            "windlass:plugin/secrets.credential": crate::guest::handles::CredentialHandle,
+            "windlass:plugin/credentials.secret": crate::guest::handles::SecretHandle,
+            "windlass:plugin/credentials.credential": crate::guest::handles::CredentialHandle,
         },
     });
 }
@@ -23,6 +23,7 @@ pub mod source {
             "windlass:plugin/types": super::imports::windlass::plugin::types,
             "windlass:plugin/log": super::imports::windlass::plugin::log,
             "windlass:plugin/config": super::imports::windlass::plugin::config,
+            "windlass:plugin/credentials": super::imports::windlass::plugin::credentials,
             "windlass:plugin/secrets": super::imports::windlass::plugin::secrets,
             "windlass:plugin/kube": super::imports::windlass::plugin::kube,
             "windlass:plugin/http": super::imports::windlass::plugin::http,
@@ -42,6 +43,7 @@ pub mod backend {
             "windlass:plugin/types": super::imports::windlass::plugin::types,
             "windlass:plugin/log": super::imports::windlass::plugin::log,
             "windlass:plugin/config": super::imports::windlass::plugin::config,
+            "windlass:plugin/credentials": super::imports::windlass::plugin::credentials,
             "windlass:plugin/secrets": super::imports::windlass::plugin::secrets,
             "windlass:plugin/kube": super::imports::windlass::plugin::kube,
             "windlass:plugin/http": super::imports::windlass::plugin::http,
@@ -61,6 +63,7 @@ pub mod health {
             "windlass:plugin/types": super::imports::windlass::plugin::types,
             "windlass:plugin/log": super::imports::windlass::plugin::log,
             "windlass:plugin/config": super::imports::windlass::plugin::config,
+            "windlass:plugin/credentials": super::imports::windlass::plugin::credentials,
             "windlass:plugin/secrets": super::imports::windlass::plugin::secrets,
             "windlass:plugin/kube": super::imports::windlass::plugin::kube,
             "windlass:plugin/http": super::imports::windlass::plugin::http,

@@ -2,8 +2,8 @@
 
 use wasmtime::component::ResourceTable;
 use windlass_sdk::{
-    Artifact, ErrorClass, Failure, FailureClass, Fault, FieldError, File, Health, HealthStatus, LockVerdict, ObjectRef,
-    Resolution,
+    Artifact, ErrorClass, Failure, FailureClass, Fault, FieldError, File, Health, HealthStatus,
+    LockVerdict, ObjectRef, Resolution,
 };
 
 use super::bindings::backend::exports::windlass::plugin::backend as wit_backend;
@@ -14,7 +14,12 @@ use crate::error::PluginError;
 
 /// A fault for the guest.
 pub fn fault(fault: Fault) -> types::Error {
-    let Fault { class, reason, message, retry_after_ms } = fault;
+    let Fault {
+        class,
+        reason,
+        message,
+        retry_after_ms,
+    } = fault;
     let class = match class {
         ErrorClass::Invalid => types::ErrorClass::Invalid,
         ErrorClass::NotFound => types::ErrorClass::NotFound,
@@ -23,12 +28,24 @@ pub fn fault(fault: Fault) -> types::Error {
         ErrorClass::Unavailable => types::ErrorClass::Unavailable,
         ErrorClass::Internal => types::ErrorClass::Internal,
     };
-    types::Error { class, reason, message, retry_after_ms, details: "{}".into() }
+    types::Error {
+        class,
+        reason,
+        message,
+        retry_after_ms,
+        details: "{}".into(),
+    }
 }
 
 /// A fault from the guest.
 pub fn from_guest(error: types::Error) -> Fault {
-    let types::Error { class, reason, message, retry_after_ms, details: _ } = error;
+    let types::Error {
+        class,
+        reason,
+        message,
+        retry_after_ms,
+        details: _,
+    } = error;
     let class = match class {
         types::ErrorClass::Invalid => ErrorClass::Invalid,
         types::ErrorClass::NotFound => ErrorClass::NotFound,
@@ -37,16 +54,32 @@ pub fn from_guest(error: types::Error) -> Fault {
         types::ErrorClass::Unavailable => ErrorClass::Unavailable,
         types::ErrorClass::Internal => ErrorClass::Internal,
     };
-    Fault { class, reason, message, retry_after_ms }
+    Fault {
+        class,
+        reason,
+        message,
+        retry_after_ms,
+    }
 }
 
 pub fn object_ref(object: types::ObjectRef) -> ObjectRef {
-    let types::ObjectRef { api_version, kind, name } = object;
-    ObjectRef { api_version, kind, name }
+    let types::ObjectRef {
+        api_version,
+        kind,
+        name,
+    } = object;
+    ObjectRef {
+        api_version,
+        kind,
+        name,
+    }
 }
 
 pub fn field_errors(errors: Vec<types::FieldError>) -> Vec<FieldError> {
-    errors.into_iter().map(|types::FieldError { field, message }| FieldError { field, message }).collect()
+    errors
+        .into_iter()
+        .map(|types::FieldError { field, message }| FieldError { field, message })
+        .collect()
 }
 
 /// A resolution with its credential by name.
@@ -54,35 +87,76 @@ pub fn resolution(
     table: &ResourceTable,
     resolution: wit_source::Resolution,
 ) -> Result<Resolution, PluginError> {
-    let wit_source::Resolution { revision, artifact, dir, poll_after_ms } = resolution;
-    let credential = |auth: Option<wasmtime::component::Resource<super::handles::CredentialHandle>>| {
-        auth.map(|auth| table.get(&auth).map(|handle| handle.0.clone()))
-            .transpose()
-            .map_err(|error| PluginError::BadResult { expected: "a credential", message: error.to_string() })
-    };
+    let wit_source::Resolution {
+        revision,
+        artifact,
+        dir,
+        poll_after_ms,
+    } = resolution;
+    let credential =
+        |auth: Option<wasmtime::component::Resource<super::handles::CredentialHandle>>| {
+            auth.map(|auth| table.get(&auth).map(|handle| handle.0.clone()))
+                .transpose()
+                .map_err(|error| PluginError::BadResult {
+                    expected: "a credential",
+                    message: error.to_string(),
+                })
+        };
     let artifact = match artifact {
-        wit_source::Artifact::GitTree(wit_source::GitTree { url, commit, auth, depth }) => {
-            Artifact::GitTree { url, commit, auth: credential(auth)?, depth }
-        }
+        wit_source::Artifact::GitTree(wit_source::GitTree {
+            url,
+            commit,
+            auth,
+            depth,
+        }) => Artifact::GitTree {
+            url,
+            commit,
+            auth: credential(auth)?,
+            depth,
+        },
         wit_source::Artifact::Archive(wit_source::Archive { url, digest, auth }) => {
-            Artifact::Archive { url, digest, auth: credential(auth)? }
+            Artifact::Archive {
+                url,
+                digest,
+                auth: credential(auth)?,
+            }
         }
         wit_source::Artifact::Files(files) => Artifact::Files {
-            files: files.into_iter().map(|wit_source::File { path, content }| File { path, content }).collect(),
+            files: files
+                .into_iter()
+                .map(|wit_source::File { path, content }| File { path, content })
+                .collect(),
         },
         wit_source::Artifact::WorkspacePath(path) => Artifact::WorkspacePath { path },
-        wit_source::Artifact::Other(json) => Artifact::Other { value: json_value("JSON", &json)? },
+        wit_source::Artifact::Other(json) => Artifact::Other {
+            value: json_value("JSON", &json)?,
+        },
     };
-    Ok(Resolution { revision, artifact, dir, poll_after_ms })
+    Ok(Resolution {
+        revision,
+        artifact,
+        dir,
+        poll_after_ms,
+    })
 }
 
 /// JSON from the guest as a type of the SDK.
-pub fn json_value<T: serde::de::DeserializeOwned>(expected: &'static str, json: &str) -> Result<T, PluginError> {
-    serde_json::from_str(json).map_err(|error| PluginError::BadResult { expected, message: error.to_string() })
+pub fn json_value<T: serde::de::DeserializeOwned>(
+    expected: &'static str,
+    json: &str,
+) -> Result<T, PluginError> {
+    serde_json::from_str(json).map_err(|error| PluginError::BadResult {
+        expected,
+        message: error.to_string(),
+    })
 }
 
 pub fn failure(failure: wit_backend::Failure) -> Failure {
-    let wit_backend::Failure { class, reason, message } = failure;
+    let wit_backend::Failure {
+        class,
+        reason,
+        message,
+    } = failure;
     let class = match class {
         wit_backend::FailureClass::Program => FailureClass::Program,
         wit_backend::FailureClass::Policy => FailureClass::Policy,
@@ -92,7 +166,11 @@ pub fn failure(failure: wit_backend::Failure) -> Failure {
         wit_backend::FailureClass::Invalid => FailureClass::Invalid,
         wit_backend::FailureClass::Other(json) => FailureClass::Other(json),
     };
-    Failure { class, reason, message }
+    Failure {
+        class,
+        reason,
+        message,
+    }
 }
 
 pub fn lock_verdict(verdict: wit_backend::LockVerdict) -> LockVerdict {
@@ -111,5 +189,8 @@ pub fn health(health: wit_health::Health) -> Health {
         wit_health::HealthStatus::Missing => HealthStatus::Missing,
         wit_health::HealthStatus::Unknown => HealthStatus::Unknown,
     };
-    Health { status, message: health.message }
+    Health {
+        status,
+        message: health.message,
+    }
 }

@@ -1,7 +1,9 @@
 //! The contract's imports: each question is looked up among the answers.
 
 use wasmtime::component::Resource;
-use windlass_sdk::{Answer, Credential, ErrorClass, Fault, HttpRequest, Level, Question, Secret, SecretName};
+use windlass_sdk::{
+    Answer, Credential, ErrorClass, Fault, HttpRequest, Level, Question, Secret, SecretName,
+};
 
 use super::bindings::imports::windlass::plugin as wit;
 use super::convert;
@@ -45,8 +47,12 @@ impl Round {
         Ok(Secret::named(self.table.get(secret)?.0.clone()))
     }
 
-    fn credential(&self, auth: Option<Resource<CredentialHandle>>) -> wasmtime::Result<Option<Credential>> {
-        auth.map(|auth| Ok(self.table.get(&auth)?.0.clone())).transpose()
+    fn credential(
+        &self,
+        auth: Option<Resource<CredentialHandle>>,
+    ) -> wasmtime::Result<Option<Credential>> {
+        auth.map(|auth| Ok(self.table.get(&auth)?.0.clone()))
+            .transpose()
     }
 }
 
@@ -61,8 +67,16 @@ fn mismatch() -> Fault {
 }
 
 impl wit::secrets::Host for Round {
-    fn secret_at(&mut self, pointer: String) -> wasmtime::Result<Result<Resource<SecretHandle>, wit::types::Error>> {
-        self.secret(Question::SecretAt { pointer: pointer.clone() }, SecretName::At { pointer })
+    fn secret_at(
+        &mut self,
+        pointer: String,
+    ) -> wasmtime::Result<Result<Resource<SecretHandle>, wit::types::Error>> {
+        self.secret(
+            Question::SecretAt {
+                pointer: pointer.clone(),
+            },
+            SecretName::At { pointer },
+        )
     }
 
     fn secret_key_at(
@@ -70,37 +84,52 @@ impl wit::secrets::Host for Round {
         pointer: String,
         key: String,
     ) -> wasmtime::Result<Result<Resource<SecretHandle>, wit::types::Error>> {
-        let question = Question::SecretKeyAt { pointer: pointer.clone(), key: key.clone() };
+        let question = Question::SecretKeyAt {
+            pointer: pointer.clone(),
+            key: key.clone(),
+        };
         self.secret(question, SecretName::KeyAt { pointer, key })
     }
+}
 
+impl wit::credentials::Host for Round {
     fn seal(&mut self, value: Vec<u8>) -> wasmtime::Result<Resource<SecretHandle>> {
         let index = u32::try_from(self.sealed.len())?;
-        let handle = self.table.push(SecretHandle(SecretName::Sealed { index }))?;
-        self.sealed.push(value);
+        let handle = self
+            .table
+            .push(SecretHandle(SecretName::Sealed { index }))?;
+        Round::seal(self, value)?;
         Ok(handle)
     }
 }
 
-impl wit::secrets::HostSecret for Round {
+impl wit::credentials::HostSecret for Round {
     fn drop(&mut self, secret: Resource<SecretHandle>) -> wasmtime::Result<()> {
         self.table.delete(secret)?;
         Ok(())
     }
 }
 
-impl wit::secrets::HostCredential for Round {
+impl wit::credentials::HostCredential for Round {
     fn basic(
         &mut self,
         username: Resource<SecretHandle>,
         password: Resource<SecretHandle>,
     ) -> wasmtime::Result<Resource<CredentialHandle>> {
-        let credential = Credential::Basic { username: self.name(&username)?, password: self.name(&password)? };
+        let credential = Credential::Basic {
+            username: self.name(&username)?,
+            password: self.name(&password)?,
+        };
         Ok(self.table.push(CredentialHandle(credential))?)
     }
 
-    fn bearer(&mut self, token: Resource<SecretHandle>) -> wasmtime::Result<Resource<CredentialHandle>> {
-        let credential = Credential::Bearer { token: self.name(&token)? };
+    fn bearer(
+        &mut self,
+        token: Resource<SecretHandle>,
+    ) -> wasmtime::Result<Resource<CredentialHandle>> {
+        let credential = Credential::Bearer {
+            token: self.name(&token)?,
+        };
         Ok(self.table.push(CredentialHandle(credential))?)
     }
 
@@ -109,7 +138,10 @@ impl wit::secrets::HostCredential for Round {
         name: String,
         value: Resource<SecretHandle>,
     ) -> wasmtime::Result<Resource<CredentialHandle>> {
-        let credential = Credential::Header { name, value: self.name(&value)? };
+        let credential = Credential::Header {
+            name,
+            value: self.name(&value)?,
+        };
         Ok(self.table.push(CredentialHandle(credential))?)
     }
 
@@ -120,7 +152,10 @@ impl wit::secrets::HostCredential for Round {
 }
 
 impl wit::kube::Host for Round {
-    fn get(&mut self, object: wit::types::ObjectRef) -> wasmtime::Result<Result<Option<String>, wit::types::Error>> {
+    fn get(
+        &mut self,
+        object: wit::types::ObjectRef,
+    ) -> wasmtime::Result<Result<Option<String>, wit::types::Error>> {
         let object = convert::object_ref(object);
         Ok(match self.answer(Question::KubeGet { object })? {
             Ok(Answer::Object { object }) => Ok(object.map(|object| object.to_string())),
@@ -137,12 +172,24 @@ impl wit::http::Host for Round {
         auth: Option<Resource<CredentialHandle>>,
     ) -> wasmtime::Result<Result<wit::http::Response, wit::types::Error>> {
         let auth = self.credential(auth)?;
-        let wit::http::Request { method, url, headers, body } = request;
-        let request = HttpRequest { method, url, headers, body };
+        let wit::http::Request {
+            method,
+            url,
+            headers,
+            body,
+        } = request;
+        let request = HttpRequest {
+            method,
+            url,
+            headers,
+            body,
+        };
         Ok(match self.answer(Question::HttpSend { request, auth })? {
-            Ok(Answer::Http { response }) => {
-                Ok(wit::http::Response { status: response.status, headers: response.headers, body: response.body })
-            }
+            Ok(Answer::Http { response }) => Ok(wit::http::Response {
+                status: response.status,
+                headers: response.headers,
+                body: response.body,
+            }),
             Ok(_) => Err(convert::fault(mismatch())),
             Err(fault) => Err(convert::fault(fault)),
         })
@@ -157,14 +204,24 @@ impl wit::git::Host for Round {
         auth: Option<Resource<CredentialHandle>>,
     ) -> wasmtime::Result<Result<Vec<wit::git::Ref>, wit::types::Error>> {
         let auth = self.credential(auth)?;
-        Ok(match self.answer(Question::GitRefs { url, prefixes, auth })? {
-            Ok(Answer::Refs { refs }) => Ok(refs
-                .into_iter()
-                .map(|found| wit::git::Ref { name: found.name, oid: found.oid, peeled: found.peeled })
-                .collect()),
-            Ok(_) => Err(convert::fault(mismatch())),
-            Err(fault) => Err(convert::fault(fault)),
-        })
+        Ok(
+            match self.answer(Question::GitRefs {
+                url,
+                prefixes,
+                auth,
+            })? {
+                Ok(Answer::Refs { refs }) => Ok(refs
+                    .into_iter()
+                    .map(|found| wit::git::Ref {
+                        name: found.name,
+                        oid: found.oid,
+                        peeled: found.peeled,
+                    })
+                    .collect()),
+                Ok(_) => Err(convert::fault(mismatch())),
+                Err(fault) => Err(convert::fault(fault)),
+            },
+        )
     }
 }
 
@@ -181,7 +238,6 @@ impl wit::cache::Host for Round {
     }
 
     fn put(&mut self, key: String, value: String, ttl_ms: u64) -> wasmtime::Result<()> {
-        self.puts.push((key, value, ttl_ms));
-        Ok(())
+        Round::put(self, key, value, ttl_ms)
     }
 }

@@ -18,8 +18,15 @@ use crate::load::Exports;
 pub enum RoundEnd {
     Done(Box<Done>),
     /// A question without an answer, with the values sealed so far.
-    Ask { question: Question, sealed: Vec<Vec<u8>> },
-    Failed { error: PluginError, logs: Vec<LogLine>, output: Vec<u8> },
+    Ask {
+        question: Question,
+        sealed: Vec<Vec<u8>>,
+    },
+    Failed {
+        error: PluginError,
+        logs: Vec<LogLine>,
+        output: Vec<u8>,
+    },
 }
 
 /// What a finished call leaves behind.
@@ -41,17 +48,39 @@ pub struct Compiled {
 impl Compiled {
     /// # Errors
     /// `Invalid` if what it exports is not what the contract says.
-    pub fn new(linker: &Linker<Round>, component: &Component, exports: Exports) -> Result<Self, LoadError> {
+    pub fn new(
+        linker: &Linker<Round>,
+        component: &Component,
+        exports: Exports,
+    ) -> Result<Self, LoadError> {
         let invalid = |error: wasmtime::Error| LoadError::Invalid(format!("{error:#}"));
         let pre = linker.instantiate_pre(component).map_err(invalid)?;
-        let Exports { source, backend, health } = exports;
-        let source = source.then(|| SourcePluginPre::new(pre.clone())).transpose().map_err(invalid)?;
-        let backend = backend.then(|| BackendPluginPre::new(pre.clone())).transpose().map_err(invalid)?;
-        let health = health.then(|| HealthPluginPre::new(pre)).transpose().map_err(invalid)?;
+        let Exports {
+            source,
+            backend,
+            health,
+        } = exports;
+        let source = source
+            .then(|| SourcePluginPre::new(pre.clone()))
+            .transpose()
+            .map_err(invalid)?;
+        let backend = backend
+            .then(|| BackendPluginPre::new(pre.clone()))
+            .transpose()
+            .map_err(invalid)?;
+        let health = health
+            .then(|| HealthPluginPre::new(pre))
+            .transpose()
+            .map_err(invalid)?;
         if source.is_none() && backend.is_none() && health.is_none() {
             return Err(LoadError::NoExports);
         }
-        Ok(Compiled { engine: component.engine().clone(), source, backend, health })
+        Ok(Compiled {
+            engine: component.engine().clone(),
+            source,
+            backend,
+            health,
+        })
     }
 
     /// Runs one round to its end. Blocks: belongs on a thread for computing.
@@ -65,34 +94,70 @@ impl Compiled {
         // The instance lives in the store and goes with it; only plain data is taken along.
         match result {
             Ok(Ok(output)) => {
-                let Round { logs, sealed, puts, .. } = store.into_data();
-                RoundEnd::Done(Box::new(Done { output, logs, sealed, puts }))
+                let Round {
+                    logs, sealed, puts, ..
+                } = store.into_data();
+                RoundEnd::Done(Box::new(Done {
+                    output,
+                    logs,
+                    sealed,
+                    puts,
+                }))
             }
             Ok(Err(error)) => {
                 let Round { logs, output, .. } = store.into_data();
-                RoundEnd::Failed { error, logs, output }
+                RoundEnd::Failed {
+                    error,
+                    logs,
+                    output,
+                }
             }
             Err(error) => {
-                let Round { question, tripped, logs, output, sealed, .. } = store.into_data();
+                let Round {
+                    question,
+                    tripped,
+                    logs,
+                    output,
+                    sealed,
+                    ..
+                } = store.into_data();
                 if let Some(question) = question {
                     return RoundEnd::Ask { question, sealed };
                 }
                 let error = tripped.unwrap_or_else(|| explain(&error, &output, &limits));
-                RoundEnd::Failed { error, logs, output }
+                RoundEnd::Failed {
+                    error,
+                    logs,
+                    output,
+                }
             }
         }
     }
 
     /// The outer error is wasmtime's, the inner one the plugin's.
-    fn call(&self, call: &Call, store: &mut Store<Round>) -> wasmtime::Result<Result<Output, PluginError>> {
+    fn call(
+        &self,
+        call: &Call,
+        store: &mut Store<Round>,
+    ) -> wasmtime::Result<Result<Output, PluginError>> {
         match call {
             Call::Describe => self.describe(store),
-            Call::Validate { .. } | Call::Watches { .. } | Call::Resolve { .. } => self.source(call, store),
-            Call::Open { .. } | Call::Classify { .. } | Call::StaleLock { .. } => self.backend(call, store),
+            Call::Validate { .. } | Call::Watches { .. } | Call::Resolve { .. } => {
+                self.source(call, store)
+            }
+            Call::Open { .. } | Call::Classify { .. } | Call::StaleLock { .. } => {
+                self.backend(call, store)
+            }
             Call::Assess { object, context } => {
-                let Some(pre) = &self.health else { return missing("health-check") };
+                let Some(pre) = &self.health else {
+                    return missing("health-check");
+                };
                 let instance = pre.instantiate(&mut *store)?;
-                let verdict = instance.windlass_plugin_health_check().call_assess(&mut *store, object, context)?;
+                let verdict = instance.windlass_plugin_health_check().call_assess(
+                    &mut *store,
+                    object,
+                    context,
+                )?;
                 Ok(Ok(Output::Health(convert::health(verdict))))
             }
         }
@@ -100,39 +165,62 @@ impl Compiled {
 
     fn describe(&self, store: &mut Store<Round>) -> wasmtime::Result<Result<Output, PluginError>> {
         let json = if let Some(pre) = &self.source {
-            pre.instantiate(&mut *store)?.windlass_plugin_plugin().call_describe(&mut *store)?
+            pre.instantiate(&mut *store)?
+                .windlass_plugin_plugin()
+                .call_describe(&mut *store)?
         } else if let Some(pre) = &self.backend {
-            pre.instantiate(&mut *store)?.windlass_plugin_plugin().call_describe(&mut *store)?
+            pre.instantiate(&mut *store)?
+                .windlass_plugin_plugin()
+                .call_describe(&mut *store)?
         } else if let Some(pre) = &self.health {
-            pre.instantiate(&mut *store)?.windlass_plugin_plugin().call_describe(&mut *store)?
+            pre.instantiate(&mut *store)?
+                .windlass_plugin_plugin()
+                .call_describe(&mut *store)?
         } else {
             return missing("plugin");
         };
-        Ok(convert::json_value("a descriptor", &json).map(|descriptor| Output::Descriptor(Box::new(descriptor))))
+        Ok(convert::json_value("a descriptor", &json)
+            .map(|descriptor| Output::Descriptor(Box::new(descriptor))))
     }
 
-    fn source(&self, call: &Call, store: &mut Store<Round>) -> wasmtime::Result<Result<Output, PluginError>> {
-        let Some(pre) = &self.source else { return missing("source-provider") };
+    fn source(
+        &self,
+        call: &Call,
+        store: &mut Store<Round>,
+    ) -> wasmtime::Result<Result<Output, PluginError>> {
+        let Some(pre) = &self.source else {
+            return missing("source-provider");
+        };
         let instance = pre.instantiate(&mut *store)?;
         let guest = instance.windlass_plugin_source_provider();
         Ok(match call {
-            Call::Validate { spec } => {
-                Ok(Output::FieldErrors(convert::field_errors(guest.call_validate(&mut *store, spec)?)))
-            }
+            Call::Validate { spec } => Ok(Output::FieldErrors(convert::field_errors(
+                guest.call_validate(&mut *store, spec)?,
+            ))),
             Call::Watches { spec } => {
                 let objects = guest.call_watches(&mut *store, spec)?;
-                Ok(Output::Objects(objects.into_iter().map(convert::object_ref).collect()))
+                Ok(Output::Objects(
+                    objects.into_iter().map(convert::object_ref).collect(),
+                ))
             }
             Call::Resolve { request } => match guest.call_resolve(&mut *store, request)? {
-                Ok(resolution) => convert::resolution(&store.data().table, resolution).map(Output::Resolution),
+                Ok(resolution) => {
+                    convert::resolution(&store.data().table, resolution).map(Output::Resolution)
+                }
                 Err(error) => Err(PluginError::Fault(convert::from_guest(error))),
             },
             _ => return missing("source-provider"),
         })
     }
 
-    fn backend(&self, call: &Call, store: &mut Store<Round>) -> wasmtime::Result<Result<Output, PluginError>> {
-        let Some(pre) = &self.backend else { return missing("backend") };
+    fn backend(
+        &self,
+        call: &Call,
+        store: &mut Store<Round>,
+    ) -> wasmtime::Result<Result<Output, PluginError>> {
+        let Some(pre) = &self.backend else {
+            return missing("backend");
+        };
         let instance = pre.instantiate(&mut *store)?;
         let guest = instance.windlass_plugin_backend();
         Ok(match call {
@@ -140,9 +228,9 @@ impl Compiled {
                 Ok(json) => convert::json_value("a session", &json).map(Output::Session),
                 Err(error) => Err(PluginError::Fault(convert::from_guest(error))),
             },
-            Call::Classify { outcome } => {
-                Ok(Output::Failure(convert::failure(guest.call_classify(&mut *store, outcome)?)))
-            }
+            Call::Classify { outcome } => Ok(Output::Failure(convert::failure(
+                guest.call_classify(&mut *store, outcome)?,
+            ))),
             Call::StaleLock { locks, holders } => {
                 let verdict = guest.call_stale_lock(&mut *store, locks, holders)?;
                 Ok(Output::LockVerdict(convert::lock_verdict(verdict)))
@@ -153,7 +241,9 @@ impl Compiled {
 }
 
 fn missing(interface: &str) -> wasmtime::Result<Result<Output, PluginError>> {
-    Ok(Err(PluginError::Host(format!("the component does not export {interface}"))))
+    Ok(Err(PluginError::Host(format!(
+        "the component does not export {interface}"
+    ))))
 }
 
 /// wasmtime's error as one of ours.
@@ -162,12 +252,18 @@ fn explain(error: &wasmtime::Error, output: &[u8], limits: &crate::Limits) -> Pl
         return PluginError::Busy;
     }
     match error.downcast_ref::<Trap>() {
-        Some(Trap::Interrupt) => return PluginError::CpuExceeded { limit_ms: limits.cpu_ms },
+        Some(Trap::Interrupt) => {
+            return PluginError::CpuExceeded {
+                limit_ms: limits.cpu_ms,
+            };
+        }
         Some(Trap::StackOverflow) => return PluginError::StackOverflow,
         Some(Trap::UnreachableCodeReached) => {
             let output = String::from_utf8_lossy(output);
             if let Some((_, message)) = output.split_once("panicked at ") {
-                return PluginError::Panic { message: first_chars(message.trim()) };
+                return PluginError::Panic {
+                    message: first_chars(message.trim()),
+                };
             }
         }
         _ => {}
@@ -175,10 +271,16 @@ fn explain(error: &wasmtime::Error, output: &[u8], limits: &crate::Limits) -> Pl
     // wasmtime has no type for this one; the test with the huge result sees to it that the words stay the same.
     let text = format!("{error:#}");
     if text.contains("fuel allocated for hostcalls") {
-        return PluginError::TransferExceeded { limit_bytes: limits.transfer_bytes };
+        return PluginError::TransferExceeded {
+            limit_bytes: limits.transfer_bytes,
+        };
     }
-    let cause = error.downcast_ref::<Trap>().map_or_else(|| error.root_cause().to_string(), ToString::to_string);
-    PluginError::Trap { message: first_chars(&cause) }
+    let cause = error
+        .downcast_ref::<Trap>()
+        .map_or_else(|| error.root_cause().to_string(), ToString::to_string);
+    PluginError::Trap {
+        message: first_chars(&cause),
+    }
 }
 
 fn first_chars(text: &str) -> String {

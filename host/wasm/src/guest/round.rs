@@ -9,8 +9,14 @@ use windlass_sdk::{Answer, Asked, Fault, Level, LogLine, Question};
 use crate::error::PluginError;
 use crate::limits::Limits;
 
-/// Handles that a guest can hold.
+/// Handles that a guest can hold, and values that it can seal.
 const HANDLES: usize = 1024;
+
+/// Entries that a guest can put into the cache in one call.
+const PUTS: usize = 256;
+
+/// Longest question, as JSON; questions are kept for the whole evaluation.
+const QUESTION_BYTES: usize = 6 << 20;
 
 /// One round. Dropped with its instance.
 pub struct Round {
@@ -71,15 +77,53 @@ impl Round {
                 return Ok(asked.answer.clone());
             }
         }
+        if serde_json::to_string(&question)?.len() > QUESTION_BYTES {
+            return self.trip(PluginError::TransferExceeded {
+                limit_bytes: QUESTION_BYTES,
+            });
+        }
         self.question = Some(question);
-        Err(wasmtime::Error::msg("a question without an answer ends the round"))
+        Err(wasmtime::Error::msg(
+            "a question without an answer ends the round",
+        ))
+    }
+
+    /// Takes a value to the others that were sealed.
+    pub fn seal(&mut self, value: Vec<u8>) -> wasmtime::Result<()> {
+        let bytes = self
+            .sealed
+            .iter()
+            .map(Vec::len)
+            .sum::<usize>()
+            .saturating_add(value.len());
+        // A handle can be dropped and its value stays, so that handles alone do not bound them.
+        if self.sealed.len() >= HANDLES || bytes > self.limits.transfer_bytes {
+            return self.trip(PluginError::TransferExceeded {
+                limit_bytes: self.limits.transfer_bytes,
+            });
+        }
+        self.sealed.push(value);
+        Ok(())
+    }
+
+    /// Notes an entry for the cache.
+    pub fn put(&mut self, key: String, value: String, ttl_ms: u64) -> wasmtime::Result<()> {
+        if self.puts.len() >= PUTS {
+            return self.trip(PluginError::TransferExceeded {
+                limit_bytes: self.limits.transfer_bytes,
+            });
+        }
+        self.puts.push((key, value, ttl_ms));
+        Ok(())
     }
 
     /// Keeps a line, or counts it.
     pub fn log(&mut self, level: Level, mut message: String) -> wasmtime::Result<()> {
         self.log_count += 1;
         if self.log_count > self.limits.log_lines.saturating_mul(10) {
-            return self.trip(PluginError::LogFlood { limit_lines: self.limits.log_lines });
+            return self.trip(PluginError::LogFlood {
+                limit_lines: self.limits.log_lines,
+            });
         }
         if self.logs.len() < self.limits.log_lines {
             truncate(&mut message, self.limits.log_line_bytes);
@@ -91,12 +135,15 @@ impl Round {
     /// Keeps the last bytes of standard output and error.
     pub fn write(&mut self, bytes: &[u8]) -> wasmtime::Result<()> {
         self.output_count = self.output_count.saturating_add(bytes.len());
-        if self.output_count > self.limits.output_bytes.saturating_mul(64) {
-            return self.trip(PluginError::LogFlood { limit_lines: self.limits.log_lines });
+        if self.output_count > self.limits.output_bytes.saturating_mul(8) {
+            return self.trip(PluginError::LogFlood {
+                limit_lines: self.limits.log_lines,
+            });
         }
         let room = self.limits.output_bytes.saturating_sub(self.output.len());
         // The beginning is kept: a panic message is the last thing, but short where it matters.
-        self.output.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        self.output
+            .extend_from_slice(&bytes[..bytes.len().min(room)]);
         Ok(())
     }
 
@@ -130,19 +177,33 @@ fn truncate(text: &mut String, longest: usize) {
 
 // wasmtime's own limits are per memory; a component has several.
 impl ResourceLimiter for Round {
-    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         let total = self.memory.saturating_add(desired.saturating_sub(current));
         if total > self.limits.memory_bytes {
-            return self.trip(PluginError::MemoryExceeded { limit_bytes: self.limits.memory_bytes });
+            return self.trip(PluginError::MemoryExceeded {
+                limit_bytes: self.limits.memory_bytes,
+            });
         }
         self.memory = total;
         Ok(true)
     }
 
-    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         let total = self.tables.saturating_add(desired.saturating_sub(current));
         if total > self.limits.table_elements {
-            return self.trip(PluginError::MemoryExceeded { limit_bytes: self.limits.memory_bytes });
+            return self.trip(PluginError::MemoryExceeded {
+                limit_bytes: self.limits.memory_bytes,
+            });
         }
         self.tables = total;
         Ok(true)

@@ -88,7 +88,11 @@ impl io::streams::HostOutputStream for Round {
         Ok(Ok(()))
     }
 
-    fn blocking_write_and_flush(&mut self, _: Resource<Output>, bytes: Vec<u8>) -> StreamResult<()> {
+    fn blocking_write_and_flush(
+        &mut self,
+        _: Resource<Output>,
+        bytes: Vec<u8>,
+    ) -> StreamResult<()> {
         Round::write(self, &bytes)?;
         Ok(Ok(()))
     }
@@ -118,7 +122,12 @@ impl io::streams::HostOutputStream for Round {
         Ok(Err(io::streams::StreamError::Closed))
     }
 
-    fn blocking_splice(&mut self, _: Resource<Output>, _: Resource<Input>, _: u64) -> StreamResult<u64> {
+    fn blocking_splice(
+        &mut self,
+        _: Resource<Output>,
+        _: Resource<Input>,
+        _: u64,
+    ) -> StreamResult<u64> {
         Ok(Err(io::streams::StreamError::Closed))
     }
 
@@ -231,14 +240,19 @@ impl clocks::wall_clock::Host for Round {
     }
 
     fn resolution(&mut self) -> wasmtime::Result<clocks::wall_clock::Datetime> {
-        Ok(clocks::wall_clock::Datetime { seconds: 0, nanoseconds: 1_000_000 })
+        Ok(clocks::wall_clock::Datetime {
+            seconds: 0,
+            nanoseconds: 1_000_000,
+        })
     }
 }
 
 impl Round {
     fn random_bytes(&mut self, count: u64) -> wasmtime::Result<Vec<u8>> {
         if count > RANDOM_BYTES {
-            return self.trip(PluginError::TransferExceeded { limit_bytes: usize::try_from(RANDOM_BYTES)? });
+            return self.trip(PluginError::TransferExceeded {
+                limit_bytes: usize::try_from(RANDOM_BYTES)?,
+            });
         }
         let count = usize::try_from(count)?;
         let mut bytes = Vec::with_capacity(count + 8);

@@ -29,22 +29,41 @@ impl CodeCache {
     /// # Errors
     /// The filesystem's, and a directory that others may enter.
     pub fn open(dir: &Path, engine: &Engine) -> io::Result<Self> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir)?;
         if fs::metadata(dir)?.permissions().mode() & 0o077 != 0 {
-            return Err(io::Error::other(format!("{} must be accessible to its owner only", dir.display())));
+            return Err(io::Error::other(format!(
+                "{} must be accessible to its owner only",
+                dir.display()
+            )));
         }
         let key = key(&dir.join("key"))?;
         let mut hasher = HashOf(Sha256::new());
         std::hash::Hash::hash(&engine.precompile_compatibility_hash(), &mut hasher);
-        Ok(CodeCache { dir: dir.to_owned(), key, compatibility: hex::encode(&hasher.0.finalize()[..12]) })
+        Ok(CodeCache {
+            dir: dir.to_owned(),
+            key,
+            compatibility: hex::encode(&hasher.0.finalize()[..12]),
+        })
     }
 
     /// The component of this digest, from the cache or compiled now.
     ///
     /// # Errors
     /// The compiler's. A cache that cannot be read or written is no error.
-    pub fn component(&self, engine: &Engine, digest: &str, bytes: &[u8]) -> wasmtime::Result<(Component, bool)> {
-        let path = self.dir.join(format!("{}-{}.code", digest.trim_start_matches("sha256:"), self.compatibility));
+    pub fn component(
+        &self,
+        engine: &Engine,
+        digest: &str,
+        bytes: &[u8],
+    ) -> wasmtime::Result<(Component, bool)> {
+        let path = self.dir.join(format!(
+            "{}-{}.code",
+            digest.trim_start_matches("sha256:"),
+            self.compatibility
+        ));
         if let Some(component) = self.read(engine, &path) {
             return Ok((component, true));
         }
@@ -72,7 +91,12 @@ impl CodeCache {
         let tag = self.mac(path, code).finalize().into_bytes();
         // Written aside and renamed: a reader never sees half a file.
         let aside = path.with_extension(format!("{}.tmp", std::process::id()));
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&aside)?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&aside)?;
         file.write_all(&tag)?;
         file.write_all(code)?;
         fs::rename(&aside, path)
@@ -80,9 +104,8 @@ impl CodeCache {
 
     fn mac(&self, path: &Path, code: &[u8]) -> HmacSha256 {
         // HMAC takes keys of any length, so there is nothing that could fail; the fallback never authenticates.
-        let mut mac = <HmacSha256 as Mac>::new_from_slice(&self.key).unwrap_or_else(|_| {
-            <HmacSha256 as Mac>::new(&Default::default())
-        });
+        let mut mac = <HmacSha256 as Mac>::new_from_slice(&self.key)
+            .unwrap_or_else(|_| <HmacSha256 as Mac>::new(&Default::default()));
         mac.update(path.file_name().unwrap_or_default().as_encoded_bytes());
         mac.update(code);
         mac
@@ -90,7 +113,11 @@ impl CodeCache {
 }
 
 fn key(path: &Path) -> io::Result<[u8; 32]> {
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let made = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
     match made {
         Ok(mut file) => {
             let mut key = [0; 32];

@@ -7,8 +7,8 @@ use crate::error::LoadError;
 /// Version of the contract that this host provides, without the patch.
 const CONTRACT: (u64, u64) = (0, 1);
 
-/// Interfaces that every component may import.
-const FREE: [&str; 2] = ["log", "config"];
+/// Interfaces without authority, which every component may import.
+const FREE: [&str; 4] = ["types", "log", "config", "credentials"];
 
 /// WASI packages of which a guest's standard library may import; all of them are stubs here.
 const STUBS: [&str; 4] = ["wasi:io/", "wasi:cli/", "wasi:clocks/", "wasi:random/"];
@@ -25,7 +25,7 @@ pub struct Exports {
 #[derive(Clone, Debug, Default)]
 pub struct Inspected {
     pub exports: Exports,
-    /// Interfaces of the contract beyond `log` and `config` (`git`, `http`, ...).
+    /// Interfaces of the contract that need a grant (`git`, `http`, ...).
     pub interfaces: Vec<String>,
     /// Imports that nobody provides.
     pub foreign: Vec<String>,
@@ -91,9 +91,9 @@ fn names(bytes: &[u8]) -> Result<Inspected, LoadError> {
 fn import_name(name: &str, found: &mut Inspected) -> Result<(), LoadError> {
     if let Some(interface) = ours(name)? {
         match interface {
-            // Types carry no authority.
-            "types" => {}
-            "secrets" | "kube" | "http" | "git" | "cache" => found.interfaces.push(interface.to_owned()),
+            "secrets" | "kube" | "http" | "git" | "cache" => {
+                found.interfaces.push(interface.to_owned())
+            }
             free if FREE.contains(&free) => {}
             _ => found.foreign.push(name.to_owned()),
         }
@@ -115,7 +115,9 @@ fn export_name(name: &str, exports: &mut Exports) -> Result<(), LoadError> {
 
 /// The interface of a name of our package, if its version is one that this host has.
 fn ours(name: &str) -> Result<Option<&str>, LoadError> {
-    let Some(rest) = name.strip_prefix("windlass:plugin/") else { return Ok(None) };
+    let Some(rest) = name.strip_prefix("windlass:plugin/") else {
+        return Ok(None);
+    };
     let (interface, version) = rest.split_once('@').unwrap_or((rest, ""));
     let mut numbers = version.split('.').map(str::parse::<u64>);
     let has = match (numbers.next(), numbers.next()) {
@@ -125,9 +127,17 @@ fn ours(name: &str) -> Result<Option<&str>, LoadError> {
     if has == CONTRACT {
         return Ok(Some(interface));
     }
-    let help = if has > CONTRACT { "upgrade Windlass, or build with an older SDK" } else { "build with a newer SDK" };
+    let help = if has > CONTRACT {
+        "upgrade Windlass, or build with an older SDK"
+    } else {
+        "build with a newer SDK"
+    };
     Err(LoadError::ContractVersion {
-        wants: if version.is_empty() { "no version".into() } else { version.into() },
+        wants: if version.is_empty() {
+            "no version".into()
+        } else {
+            version.into()
+        },
         has: format!("{}.{}.x", CONTRACT.0, CONTRACT.1),
         help: help.into(),
     })

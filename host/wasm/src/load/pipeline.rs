@@ -52,7 +52,11 @@ impl Loader {
     /// # Errors
     /// The first step that refuses.
     pub fn load(&self, path: &Path) -> Result<Plugin, LoadError> {
-        let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
+        let name = path
+            .file_stem()
+            .and_then(|stem| stem.to_str())
+            .unwrap_or_default()
+            .to_owned();
         let none = PluginPolicy::default();
         let policy = self.policy.plugins.get(&name).unwrap_or(&none);
         let limits = Arc::new(policy.limits.clone().unwrap_or_default().capped());
@@ -61,7 +65,9 @@ impl Loader {
         let digest = format!("sha256:{}", hex::encode(Sha256::digest(&bytes)));
         let (allowed, builtin) = self.allowed(&name, &digest, policy)?;
         if !inspected.foreign.is_empty() {
-            return Err(LoadError::ImportsDenied { imports: inspected.foreign });
+            return Err(LoadError::ImportsDenied {
+                imports: inspected.foreign,
+            });
         }
         let denied: Vec<String> = inspected
             .interfaces
@@ -77,7 +83,10 @@ impl Loader {
             .component(&self.engine, &digest, &bytes)
             .map_err(|error| LoadError::Compile(format!("{error:#}")))?;
         let compiled = Compiled::new(&self.linker, &component, inspected.exports)?;
-        let config: Arc<str> = policy.config.as_ref().map_or_else(|| "{}".into(), |config| config.to_string().into());
+        let config: Arc<str> = policy
+            .config
+            .as_ref()
+            .map_or_else(|| "{}".into(), |config| config.to_string().into());
         let descriptor = describe(&compiled, &limits, &config)?;
         check(&name, &descriptor, inspected.exports)?;
         let grants = allowed
@@ -97,7 +106,12 @@ impl Loader {
         })
     }
 
-    fn allowed(&self, name: &str, digest: &str, policy: &PluginPolicy) -> Result<(Grants, bool), LoadError> {
+    fn allowed(
+        &self,
+        name: &str,
+        digest: &str,
+        policy: &PluginPolicy,
+    ) -> Result<(Grants, bool), LoadError> {
         if let Some(mut grants) = self.builtins.grants(name, digest) {
             grants.file_urls &= self.file_urls;
             return Ok((grants, true));
@@ -108,7 +122,10 @@ impl Loader {
         let mut grants = Grants::allowed(policy);
         match (&policy.digest, grants.dangerous()) {
             (Some(wants), _) if wants != digest => {
-                return Err(LoadError::DigestMismatch { wants: wants.clone(), has: digest.into() });
+                return Err(LoadError::DigestMismatch {
+                    wants: wants.clone(),
+                    has: digest.into(),
+                });
             }
             (None, Some(grants)) => return Err(LoadError::DigestRequired { grants }),
             _ => {}
@@ -129,14 +146,20 @@ fn read(path: &Path, limit: u64) -> Result<Vec<u8>, LoadError> {
 
 /// The trial call. It also finds signatures that differ inside an exported interface, which wasmtime checks only when
 /// it makes an instance.
-fn describe(compiled: &Compiled, limits: &Arc<Limits>, config: &Arc<str>) -> Result<Descriptor, LoadError> {
+fn describe(
+    compiled: &Compiled,
+    limits: &Arc<Limits>,
+    config: &Arc<str>,
+) -> Result<Descriptor, LoadError> {
     let round = Round::new(Arc::default(), config.clone(), 0, limits.clone());
     let error = match compiled.run(&Call::Describe, round) {
         RoundEnd::Done(done) => match done.output {
             Output::Descriptor(descriptor) => return Ok(*descriptor),
             _ => PluginError::Host("describe gave something else".into()),
         },
-        RoundEnd::Ask { .. } => return Err(LoadError::Descriptor("describe asks questions".into())),
+        RoundEnd::Ask { .. } => {
+            return Err(LoadError::Descriptor("describe asks questions".into()));
+        }
         RoundEnd::Failed { error, .. } => error,
     };
     match error {
@@ -148,7 +171,10 @@ fn describe(compiled: &Compiled, limits: &Arc<Limits>, config: &Arc<str>) -> Res
 fn check(name: &str, descriptor: &Descriptor, exports: Exports) -> Result<(), LoadError> {
     let wrong = |message: &str| Err(LoadError::Descriptor(message.to_owned()));
     if descriptor.name != name {
-        return Err(LoadError::Descriptor(format!("the plugin calls itself {:?}, the file {name:?}", descriptor.name)));
+        return Err(LoadError::Descriptor(format!(
+            "the plugin calls itself {:?}, the file {name:?}",
+            descriptor.name
+        )));
     }
     if !descriptor.sources.is_empty() && !exports.source {
         return wrong("it names sources, but exports no source-provider");
@@ -159,7 +185,10 @@ fn check(name: &str, descriptor: &Descriptor, exports: Exports) -> Result<(), Lo
     if !descriptor.health_kinds.is_empty() && !exports.health {
         return wrong("it names health kinds, but exports no health-check");
     }
-    if descriptor.sources.is_empty() && descriptor.backends.is_empty() && descriptor.health_kinds.is_empty() {
+    if descriptor.sources.is_empty()
+        && descriptor.backends.is_empty()
+        && descriptor.health_kinds.is_empty()
+    {
         return wrong("it names no source, backend or health kind");
     }
     Ok(())

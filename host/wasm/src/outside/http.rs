@@ -17,7 +17,14 @@ const REDIRECTS: usize = 5;
 const REQUEST_BYTES: usize = 1 << 20;
 
 /// Headers that are the host's to set.
-const RESERVED: [&str; 6] = ["host", "content-length", "transfer-encoding", "connection", "authorization", "cookie"];
+const RESERVED: [&str; 6] = [
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "authorization",
+    "cookie",
+];
 
 /// Sends requests within a network's rules.
 #[derive(Clone, Debug)]
@@ -43,11 +50,20 @@ impl HttpClient {
         grants: &Grants,
         longest: usize,
     ) -> Result<HttpResponse, Fault> {
-        let mut method = Method::from_bytes(request.method.as_bytes())
-            .map_err(|_| fault(ErrorClass::Invalid, "RequestInvalid", "no such method".into()))?;
+        let mut method = Method::from_bytes(request.method.as_bytes()).map_err(|_| {
+            fault(
+                ErrorClass::Invalid,
+                "RequestInvalid",
+                "no such method".into(),
+            )
+        })?;
         let mut body = request.body.clone();
         if body.as_ref().is_some_and(|body| body.len() > REQUEST_BYTES) {
-            return Err(fault(ErrorClass::Invalid, "RequestTooLarge", format!("more than {REQUEST_BYTES} bytes")));
+            return Err(fault(
+                ErrorClass::Invalid,
+                "RequestTooLarge",
+                format!("more than {REQUEST_BYTES} bytes"),
+            ));
         }
         let headers = headers(request)?;
         let mut url = url.clone();
@@ -60,19 +76,33 @@ impl HttpClient {
                 authorize(&mut sent, credential)?;
             }
             let response = self.once(&method, &url, sent, body.clone()).await?;
-            let Some(next) = redirected(&response) else { return read(response, longest).await };
-            if matches!(response.status(), StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER)
-                && method != Method::HEAD
+            let Some(next) = redirected(&response) else {
+                return read(response, longest).await;
+            };
+            if matches!(
+                response.status(),
+                StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER
+            ) && method != Method::HEAD
             {
                 method = Method::GET;
                 body = None;
             }
             let target = url.url.join(&next).map_err(|error| {
-                fault(ErrorClass::Unavailable, "RedirectInvalid", error.to_string())
+                fault(
+                    ErrorClass::Unavailable,
+                    "RedirectInvalid",
+                    error.to_string(),
+                )
             })?;
-            url = check(target.as_str(), grants, &self.network).await.map_err(|error| denied(&error))?;
+            url = check(target.as_str(), grants, &self.network)
+                .await
+                .map_err(|error| denied(&error))?;
         }
-        Err(fault(ErrorClass::Unavailable, "TooManyRedirects", format!("more than {REDIRECTS} redirects")))
+        Err(fault(
+            ErrorClass::Unavailable,
+            "TooManyRedirects",
+            format!("more than {REDIRECTS} redirects"),
+        ))
     }
 
     async fn once(
@@ -92,40 +122,73 @@ impl HttpClient {
             .no_proxy()
             .build()
             .map_err(|error| fault(ErrorClass::Internal, "HttpClient", error.to_string()))?;
-        let mut request = client.request(method.clone(), url.url.clone()).headers(headers);
+        let mut request = client
+            .request(method.clone(), url.url.clone())
+            .headers(headers);
         if let Some(body) = body {
             request = request.body(body);
         }
         request.send().await.map_err(|error| {
             // Without the URL: a query may hold what nobody should read.
-            fault(ErrorClass::Unavailable, "HttpFailed", format!("{host}: {}", root(&error.without_url())))
+            fault(
+                ErrorClass::Unavailable,
+                "HttpFailed",
+                format!("{host}: {}", root(&error.without_url())),
+            )
         })
     }
 }
 
 /// A refused URL as an answer to the plugin.
 pub fn denied(error: &EgressError) -> Fault {
-    let class = if error.is_temporary() { ErrorClass::Unavailable } else { ErrorClass::Denied };
-    let reason = if error.is_temporary() { "HostUnresolved" } else { "UrlDenied" };
+    let class = if error.is_temporary() {
+        ErrorClass::Unavailable
+    } else {
+        ErrorClass::Denied
+    };
+    let reason = if error.is_temporary() {
+        "HostUnresolved"
+    } else {
+        "UrlDenied"
+    };
     fault(class, reason, error.to_string())
 }
 
 fn headers(request: &HttpRequest) -> Result<HeaderMap, Fault> {
     let mut headers = HeaderMap::new();
     for (name, value) in &request.headers {
-        let bad = |_| fault(ErrorClass::Invalid, "RequestInvalid", format!("bad header {name:?}"));
+        let bad = |_| {
+            fault(
+                ErrorClass::Invalid,
+                "RequestInvalid",
+                format!("bad header {name:?}"),
+            )
+        };
         if RESERVED.contains(&name.to_ascii_lowercase().as_str()) {
-            return Err(fault(ErrorClass::Denied, "HeaderDenied", format!("header {name:?} is the host's to set")));
+            return Err(fault(
+                ErrorClass::Denied,
+                "HeaderDenied",
+                format!("header {name:?} is the host's to set"),
+            ));
         }
         let name_parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad(()))?;
-        headers.append(name_parsed, HeaderValue::from_str(value).map_err(|_| bad(()))?);
+        headers.append(
+            name_parsed,
+            HeaderValue::from_str(value).map_err(|_| bad(()))?,
+        );
     }
     Ok(headers)
 }
 
 fn authorize(headers: &mut HeaderMap, credential: &Credential) -> Result<(), Fault> {
     use base64::Engine;
-    let bad = || fault(ErrorClass::Invalid, "CredentialInvalid", "the credential cannot stand in a header".into());
+    let bad = || {
+        fault(
+            ErrorClass::Invalid,
+            "CredentialInvalid",
+            "the credential cannot stand in a header".into(),
+        )
+    };
     let (name, value) = match credential {
         Credential::Basic { username, password } => {
             let pair = zeroize::Zeroizing::new(format!("{}:{}", **username, **password));
@@ -133,9 +196,10 @@ fn authorize(headers: &mut HeaderMap, credential: &Credential) -> Result<(), Fau
             (AUTHORIZATION, format!("Basic {encoded}"))
         }
         Credential::Bearer { token } => (AUTHORIZATION, format!("Bearer {}", **token)),
-        Credential::Header { name, value } => {
-            (HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?, value.to_string())
-        }
+        Credential::Header { name, value } => (
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?,
+            value.to_string(),
+        ),
     };
     let mut value = HeaderValue::from_str(&value).map_err(|_| bad())?;
     value.set_sensitive(true);
@@ -147,7 +211,12 @@ fn redirected(response: &reqwest::Response) -> Option<String> {
     if !response.status().is_redirection() {
         return None;
     }
-    response.headers().get(LOCATION)?.to_str().ok().map(str::to_owned)
+    response
+        .headers()
+        .get(LOCATION)?
+        .to_str()
+        .ok()
+        .map(str::to_owned)
 }
 
 async fn read(response: reqwest::Response, longest: usize) -> Result<HttpResponse, Fault> {
@@ -155,20 +224,34 @@ async fn read(response: reqwest::Response, longest: usize) -> Result<HttpRespons
     let headers = response
         .headers()
         .iter()
-        .filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())))
+        .filter_map(|(name, value)| {
+            Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
+        })
         .collect();
     let mut body = Vec::new();
     let mut chunks = response.bytes_stream();
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| {
-            fault(ErrorClass::Unavailable, "HttpFailed", root(&error.without_url()))
+            fault(
+                ErrorClass::Unavailable,
+                "HttpFailed",
+                root(&error.without_url()),
+            )
         })?;
         if body.len() + chunk.len() > longest {
-            return Err(fault(ErrorClass::Unavailable, "ResponseTooLarge", format!("more than {longest} bytes")));
+            return Err(fault(
+                ErrorClass::Unavailable,
+                "ResponseTooLarge",
+                format!("more than {longest} bytes"),
+            ));
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(HttpResponse { status, headers, body })
+    Ok(HttpResponse {
+        status,
+        headers,
+        body,
+    })
 }
 
 fn root(error: &dyn std::error::Error) -> String {
@@ -180,5 +263,10 @@ fn root(error: &dyn std::error::Error) -> String {
 }
 
 fn fault(class: ErrorClass, reason: &str, message: String) -> Fault {
-    Fault { class, reason: reason.into(), message, retry_after_ms: None }
+    Fault {
+        class,
+        reason: reason.into(),
+        message,
+        retry_after_ms: None,
+    }
 }

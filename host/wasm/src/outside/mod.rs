@@ -23,9 +23,17 @@ pub struct Scope {
 /// A credential with its values. Prints nothing of them.
 #[derive(Clone)]
 pub enum Credential {
-    Basic { username: Zeroizing<String>, password: Zeroizing<String> },
-    Bearer { token: Zeroizing<String> },
-    Header { name: String, value: Zeroizing<String> },
+    Basic {
+        username: Zeroizing<String>,
+        password: Zeroizing<String>,
+    },
+    Bearer {
+        token: Zeroizing<String>,
+    },
+    Header {
+        name: String,
+        value: Zeroizing<String>,
+    },
 }
 
 impl std::fmt::Debug for Credential {
@@ -49,10 +57,19 @@ pub enum SecretValue {
 /// Answers of the outside. Everything that arrives here has passed the plugin's grants.
 pub trait Outside: Send + Sync + 'static {
     /// An object of the scope's namespace, none if it does not exist.
-    fn kube_get<'a>(&'a self, scope: &'a Scope, object: &'a ObjectRef) -> BoxFuture<'a, Result<Option<Value>, Fault>>;
+    fn kube_get<'a>(
+        &'a self,
+        scope: &'a Scope,
+        object: &'a ObjectRef,
+    ) -> BoxFuture<'a, Result<Option<Value>, Fault>>;
 
     /// A key of a Secret of the scope's namespace.
-    fn secret<'a>(&'a self, scope: &'a Scope, name: &'a str, key: &'a str) -> BoxFuture<'a, Result<SecretValue, Fault>>;
+    fn secret<'a>(
+        &'a self,
+        scope: &'a Scope,
+        name: &'a str,
+        key: &'a str,
+    ) -> BoxFuture<'a, Result<SecretValue, Fault>>;
 
     /// References whose names start with one of the prefixes.
     fn git_refs<'a>(

@@ -12,11 +12,17 @@ use sha2::{Digest, Sha256};
 use windlass_sdk::{ErrorClass, Fault, GitRef, HttpRequest, HttpResponse, ObjectRef};
 use windlass_wasm::outside::http::HttpClient;
 use windlass_wasm::{
-    Builtins, Checked, Credential, Grants, HostOptions, Network, Outside, PluginHost, Policy, Scope, SecretValue, Work,
+    Builtins, Checked, Credential, Grants, HostOptions, Network, Outside, PluginHost, Policy,
+    Scope, SecretValue, Work,
 };
 use zeroize::Zeroizing;
 
-pub const BUILTINS: [&str; 4] = ["source-git", "source-program", "backend-diy", "health-argocd"];
+pub const BUILTINS: [&str; 4] = [
+    "source-git",
+    "source-program",
+    "backend-diy",
+    "health-argocd",
+];
 
 /// The folder of the built-in components: given by the environment, or built here, once per process.
 pub fn builtin_dir() -> &'static Path {
@@ -30,20 +36,39 @@ pub fn builtin_dir() -> &'static Path {
 /// Builds packages as components. A target directory of its own, since the one in use may be locked by whoever runs
 /// this test; a second build finds everything fresh.
 pub fn build(packages: &[&str]) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().find(|dir| dir.join("Cargo.lock").exists()).unwrap();
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .find(|dir| dir.join("Cargo.lock").exists())
+        .unwrap();
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let target = target.join("components");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root).args(["build", "--quiet", "--profile", "component", "--target", "wasm32-wasip2"]);
+    cargo.current_dir(root).args([
+        "build",
+        "--quiet",
+        "--profile",
+        "component",
+        "--target",
+        "wasm32-wasip2",
+    ]);
     cargo.arg("--target-dir").arg(&target);
     for package in packages {
         cargo.args(["-p", package]);
     }
     // What the outer cargo set for its own build is not for this one.
-    for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
+    for name in [
+        "RUSTFLAGS",
+        "CARGO_ENCODED_RUSTFLAGS",
+        "RUSTC_WRAPPER",
+        "RUSTC_WORKSPACE_WRAPPER",
+    ] {
         cargo.env_remove(name);
     }
-    assert!(cargo.status().unwrap().success(), "the components do not build");
+    assert!(
+        cargo.status().unwrap().success(),
+        "the components do not build"
+    );
     let out = target.join("wasm32-wasip2/component");
     for package in packages {
         let built = out.join(format!("{}.wasm", package.replace('-', "_")));
@@ -61,13 +86,19 @@ pub fn build(packages: &[&str]) -> PathBuf {
 }
 
 pub fn digest(file: &Path) -> String {
-    format!("sha256:{}", hex::encode(Sha256::digest(std::fs::read(file).unwrap())))
+    format!(
+        "sha256:{}",
+        hex::encode(Sha256::digest(std::fs::read(file).unwrap()))
+    )
 }
 
 /// The digests of the built-ins, as a build of the binary would know them.
 pub fn builtins() -> Builtins {
     let digests = BUILTINS.iter().map(|name| {
-        ((*name).to_owned(), digest(&builtin_dir().join(format!("{name}.wasm"))))
+        (
+            (*name).to_owned(),
+            digest(&builtin_dir().join(format!("{name}.wasm"))),
+        )
     });
     Builtins(digests.collect())
 }
@@ -95,18 +126,38 @@ impl Table {
 }
 
 impl Outside for Table {
-    fn kube_get<'a>(&'a self, scope: &'a Scope, object: &'a ObjectRef) -> BoxFuture<'a, Result<Option<Value>, Fault>> {
+    fn kube_get<'a>(
+        &'a self,
+        scope: &'a Scope,
+        object: &'a ObjectRef,
+    ) -> BoxFuture<'a, Result<Option<Value>, Fault>> {
         let ObjectRef { kind, name, .. } = object;
         self.note(format!("kube {}/{kind}/{name}", scope.namespace));
-        let found = self.objects.lock().unwrap().get(&format!("{kind}/{name}")).cloned();
+        let found = self
+            .objects
+            .lock()
+            .unwrap()
+            .get(&format!("{kind}/{name}"))
+            .cloned();
         Box::pin(async move { Ok(found) })
     }
 
-    fn secret<'a>(&'a self, _: &'a Scope, name: &'a str, key: &'a str) -> BoxFuture<'a, Result<SecretValue, Fault>> {
+    fn secret<'a>(
+        &'a self,
+        _: &'a Scope,
+        name: &'a str,
+        key: &'a str,
+    ) -> BoxFuture<'a, Result<SecretValue, Fault>> {
         self.note(format!("secret {name}/{key}"));
         let found = match self.secrets.get(&format!("{name}/{key}")) {
             Some(value) => SecretValue::Value(Zeroizing::new(value.clone().into_bytes())),
-            None if self.secrets.keys().any(|it| it.starts_with(&format!("{name}/"))) => SecretValue::NoKey,
+            None if self
+                .secrets
+                .keys()
+                .any(|it| it.starts_with(&format!("{name}/"))) =>
+            {
+                SecretValue::NoKey
+            }
             None => SecretValue::NoSecret,
         };
         Box::pin(async move { Ok(found) })
@@ -120,7 +171,9 @@ impl Outside for Table {
         credential: Option<&'a Credential>,
     ) -> BoxFuture<'a, Result<Vec<GitRef>, Fault>> {
         let password = match credential {
-            Some(Credential::Basic { username, password }) => format!("{}:{}", **username, **password),
+            Some(Credential::Basic { username, password }) => {
+                format!("{}:{}", **username, **password)
+            }
             Some(_) => "other".into(),
             None => "none".into(),
         };
@@ -153,7 +206,12 @@ impl Outside for Table {
 }
 
 /// A host over `dir`, with a code cache shared by all tests of this build.
-pub async fn host(dirs: &[&Path], policy: Policy, network: Network, outside: Arc<Table>) -> PluginHost {
+pub async fn host(
+    dirs: &[&Path],
+    policy: Policy,
+    network: Network,
+    outside: Arc<Table>,
+) -> PluginHost {
     let options = HostOptions {
         plugin_dirs: dirs.iter().map(|dir| dir.to_path_buf()).collect(),
         cache_dir: builtin_dir().join("code-cache"),

@@ -1,11 +1,17 @@
 //! SDK types to bindings and back.
 
-use super::imports::windlass::plugin::{secrets, types};
+use super::imports::windlass::plugin::{credentials, types};
 use super::source::exports::windlass::plugin::source_provider as wit_source;
-use super::{backend::exports::windlass::plugin::backend as wit_backend, health_check::exports::windlass::plugin::health_check as wit_health};
+use super::{
+    backend::exports::windlass::plugin::backend as wit_backend,
+    health_check::exports::windlass::plugin::health_check as wit_health,
+};
 use crate::error::{ErrorClass, Fault, PluginError};
 use crate::host::Credential;
-use crate::types::{Artifact, Descriptor, Failure, FailureClass, FieldError, Health, HealthStatus, LockVerdict, ObjectRef, Resolution};
+use crate::types::{
+    Artifact, Descriptor, Failure, FailureClass, FieldError, Health, HealthStatus, LockVerdict,
+    ObjectRef, Resolution,
+};
 
 pub fn describe(descriptor: &Descriptor) -> String {
     serde_json::to_string(descriptor).unwrap_or_default()
@@ -35,7 +41,12 @@ pub fn fault(error: PluginError) -> types::Error {
             retry_after_ms: None,
         },
     };
-    let Fault { class, reason, message, retry_after_ms } = fault;
+    let Fault {
+        class,
+        reason,
+        message,
+        retry_after_ms,
+    } = fault;
     let class = match class {
         ErrorClass::Invalid => types::ErrorClass::Invalid,
         ErrorClass::NotFound => types::ErrorClass::NotFound,
@@ -44,11 +55,23 @@ pub fn fault(error: PluginError) -> types::Error {
         ErrorClass::Unavailable => types::ErrorClass::Unavailable,
         ErrorClass::Internal => types::ErrorClass::Internal,
     };
-    types::Error { class, reason, message, retry_after_ms, details: "{}".into() }
+    types::Error {
+        class,
+        reason,
+        message,
+        retry_after_ms,
+        details: "{}".into(),
+    }
 }
 
 pub fn from_host(error: types::Error) -> PluginError {
-    let types::Error { class, reason, message, retry_after_ms, details: _ } = error;
+    let types::Error {
+        class,
+        reason,
+        message,
+        retry_after_ms,
+        details: _,
+    } = error;
     let class = match class {
         types::ErrorClass::Invalid => ErrorClass::Invalid,
         types::ErrorClass::NotFound => ErrorClass::NotFound,
@@ -57,20 +80,35 @@ pub fn from_host(error: types::Error) -> PluginError {
         types::ErrorClass::Unavailable => ErrorClass::Unavailable,
         types::ErrorClass::Internal => ErrorClass::Internal,
     };
-    PluginError::Fault(Fault { class, reason, message, retry_after_ms })
+    PluginError::Fault(Fault {
+        class,
+        reason,
+        message,
+        retry_after_ms,
+    })
 }
 
-pub fn credential(credential: &Credential) -> secrets::Credential {
+pub fn credential(credential: &Credential) -> credentials::Credential {
     match credential {
-        Credential::Basic { username, password } => secrets::Credential::basic(&username.handle, &password.handle),
-        Credential::Bearer { token } => secrets::Credential::bearer(&token.handle),
-        Credential::Header { name, value } => secrets::Credential::header(name, &value.handle),
+        Credential::Basic { username, password } => {
+            credentials::Credential::basic(&username.handle, &password.handle)
+        }
+        Credential::Bearer { token } => credentials::Credential::bearer(&token.handle),
+        Credential::Header { name, value } => credentials::Credential::header(name, &value.handle),
     }
 }
 
 pub fn object_ref(object: &ObjectRef) -> types::ObjectRef {
-    let ObjectRef { api_version, kind, name } = object.clone();
-    types::ObjectRef { api_version, kind, name }
+    let ObjectRef {
+        api_version,
+        kind,
+        name,
+    } = object.clone();
+    types::ObjectRef {
+        api_version,
+        kind,
+        name,
+    }
 }
 
 pub fn object_refs(objects: Vec<ObjectRef>) -> Vec<types::ObjectRef> {
@@ -78,29 +116,64 @@ pub fn object_refs(objects: Vec<ObjectRef>) -> Vec<types::ObjectRef> {
 }
 
 pub fn field_errors(errors: Vec<FieldError>) -> Vec<types::FieldError> {
-    errors.into_iter().map(|FieldError { field, message }| types::FieldError { field, message }).collect()
+    errors
+        .into_iter()
+        .map(|FieldError { field, message }| types::FieldError { field, message })
+        .collect()
 }
 
 pub fn resolution(resolution: Resolution) -> wit_source::Resolution {
-    let Resolution { revision, artifact, dir, poll_after_ms } = resolution;
+    let Resolution {
+        revision,
+        artifact,
+        dir,
+        poll_after_ms,
+    } = resolution;
     let artifact = match artifact {
-        Artifact::GitTree { url, commit, auth, depth } => {
-            wit_source::Artifact::GitTree(wit_source::GitTree { url, commit, auth: auth.as_ref().map(credential), depth })
-        }
+        Artifact::GitTree {
+            url,
+            commit,
+            auth,
+            depth,
+        } => wit_source::Artifact::GitTree(wit_source::GitTree {
+            url,
+            commit,
+            auth: auth.as_ref().map(credential),
+            depth,
+        }),
         Artifact::Archive { url, digest, auth } => {
-            wit_source::Artifact::Archive(wit_source::Archive { url, digest, auth: auth.as_ref().map(credential) })
+            wit_source::Artifact::Archive(wit_source::Archive {
+                url,
+                digest,
+                auth: auth.as_ref().map(credential),
+            })
         }
         Artifact::Files { files } => wit_source::Artifact::Files(
-            files.into_iter().map(|file| wit_source::File { path: file.path, content: file.content }).collect(),
+            files
+                .into_iter()
+                .map(|file| wit_source::File {
+                    path: file.path,
+                    content: file.content,
+                })
+                .collect(),
         ),
         Artifact::WorkspacePath { path } => wit_source::Artifact::WorkspacePath(path),
         Artifact::Other { value } => wit_source::Artifact::Other(value.to_string()),
     };
-    wit_source::Resolution { revision, artifact, dir, poll_after_ms }
+    wit_source::Resolution {
+        revision,
+        artifact,
+        dir,
+        poll_after_ms,
+    }
 }
 
 pub fn failure(failure: Failure) -> wit_backend::Failure {
-    let Failure { class, reason, message } = failure;
+    let Failure {
+        class,
+        reason,
+        message,
+    } = failure;
     let class = match class {
         FailureClass::Program => wit_backend::FailureClass::Program,
         FailureClass::Policy => wit_backend::FailureClass::Policy,
@@ -110,7 +183,11 @@ pub fn failure(failure: Failure) -> wit_backend::Failure {
         FailureClass::Invalid => wit_backend::FailureClass::Invalid,
         FailureClass::Other(json) => wit_backend::FailureClass::Other(json),
     };
-    wit_backend::Failure { class, reason, message }
+    wit_backend::Failure {
+        class,
+        reason,
+        message,
+    }
 }
 
 pub fn lock_verdict(verdict: LockVerdict) -> wit_backend::LockVerdict {
@@ -129,5 +206,8 @@ pub fn health(health: Health) -> wit_health::Health {
         HealthStatus::Missing => wit_health::HealthStatus::Missing,
         HealthStatus::Unknown => wit_health::HealthStatus::Unknown,
     };
-    wit_health::Health { status, message: health.message }
+    wit_health::Health {
+        status,
+        message: health.message,
+    }
 }

@@ -35,18 +35,32 @@ impl Host for GuestHost {
 
     fn secret_at(&self, pointer: &str) -> Result<Secret, PluginError> {
         let handle = wit::secrets::secret_at(pointer).map_err(from_host)?;
-        Ok(Secret { name: SecretName::At { pointer: pointer.into() }, handle: Rc::new(handle) })
+        Ok(Secret {
+            name: SecretName::At {
+                pointer: pointer.into(),
+            },
+            handle: Rc::new(handle),
+        })
     }
 
     fn secret_key_at(&self, pointer: &str, key: &str) -> Result<Secret, PluginError> {
         let handle = wit::secrets::secret_key_at(pointer, key).map_err(from_host)?;
-        Ok(Secret { name: SecretName::KeyAt { pointer: pointer.into(), key: key.into() }, handle: Rc::new(handle) })
+        Ok(Secret {
+            name: SecretName::KeyAt {
+                pointer: pointer.into(),
+                key: key.into(),
+            },
+            handle: Rc::new(handle),
+        })
     }
 
     fn seal(&self, value: &[u8]) -> Secret {
         let index = self.sealed.get();
         self.sealed.set(index + 1);
-        Secret { name: SecretName::Sealed { index }, handle: Rc::new(wit::secrets::seal(value)) }
+        Secret {
+            name: SecretName::Sealed { index },
+            handle: Rc::new(wit::credentials::seal(value)),
+        }
     }
 
     fn kube_get(&self, object: &ObjectRef) -> Result<Option<Value>, PluginError> {
@@ -54,24 +68,55 @@ impl Host for GuestHost {
         Ok(text.map(|text| serde_json::from_str(&text)).transpose()?)
     }
 
-    fn http_send(&self, request: &HttpRequest, auth: Option<&Credential>) -> Result<HttpResponse, PluginError> {
+    fn http_send(
+        &self,
+        request: &HttpRequest,
+        auth: Option<&Credential>,
+    ) -> Result<HttpResponse, PluginError> {
         let auth = auth.map(credential);
-        let HttpRequest { method, url, headers, body } = request.clone();
-        let request = wit::http::Request { method, url, headers, body };
-        let wit::http::Response { status, headers, body } =
-            wit::http::send(&request, auth.as_ref()).map_err(from_host)?;
-        Ok(HttpResponse { status, headers, body })
+        let HttpRequest {
+            method,
+            url,
+            headers,
+            body,
+        } = request.clone();
+        let request = wit::http::Request {
+            method,
+            url,
+            headers,
+            body,
+        };
+        let wit::http::Response {
+            status,
+            headers,
+            body,
+        } = wit::http::send(&request, auth.as_ref()).map_err(from_host)?;
+        Ok(HttpResponse {
+            status,
+            headers,
+            body,
+        })
     }
 
-    fn git_refs(&self, url: &str, prefixes: &[&str], auth: Option<&Credential>) -> Result<Vec<GitRef>, PluginError> {
+    fn git_refs(
+        &self,
+        url: &str,
+        prefixes: &[&str],
+        auth: Option<&Credential>,
+    ) -> Result<Vec<GitRef>, PluginError> {
         let auth = auth.map(credential);
         let prefixes: Vec<String> = prefixes.iter().map(|prefix| (*prefix).to_owned()).collect();
         let refs = wit::git::refs(url, &prefixes, auth.as_ref()).map_err(from_host)?;
-        Ok(refs.into_iter().map(|wit::git::Ref { name, oid, peeled }| GitRef { name, oid, peeled }).collect())
+        Ok(refs
+            .into_iter()
+            .map(|wit::git::Ref { name, oid, peeled }| GitRef { name, oid, peeled })
+            .collect())
     }
 
     fn cache_get(&self, key: &str) -> Result<Option<Value>, PluginError> {
-        Ok(wit::cache::get(key).map(|text| serde_json::from_str(&text)).transpose()?)
+        Ok(wit::cache::get(key)
+            .map(|text| serde_json::from_str(&text))
+            .transpose()?)
     }
 
     fn cache_put(&self, key: &str, value: &Value, ttl_ms: u64) {

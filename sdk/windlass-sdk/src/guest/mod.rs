@@ -7,7 +7,8 @@ mod convert;
 mod host;
 
 pub use convert::{
-    describe, failure, fault, field_errors, health, json, lock_verdict, object_refs, parse, print, resolution,
+    describe, failure, fault, field_errors, health, json, lock_verdict, object_refs, parse, print,
+    resolution,
 };
 pub use host::GuestHost;
 
@@ -42,7 +43,7 @@ pub mod source {
         world: "windlass:sdk/source",
         with: {
             "windlass:plugin/types@0.1.0": crate::guest::imports::windlass::plugin::types,
-            "windlass:plugin/secrets@0.1.0": crate::guest::imports::windlass::plugin::secrets,
+            "windlass:plugin/credentials@0.1.0": crate::guest::imports::windlass::plugin::credentials,
         },
         pub_export_macro: true,
         export_macro_name: "export_source_world",
