@@ -80,8 +80,12 @@ fn with_redirects<T>(
 fn open_options(request: &WorkerRequest) -> gix::open::Options {
     // One object may use a quarter of the memory: it is there packed, unpacked and as a delta base.
     let limit = request.limits.memory / 4;
-    gix::open::Options::isolated()
-        .config_overrides([format!("gitoxide.objects.allocLimit={limit}")])
+    // The stacks of a thread per core would use up the memory limit on a big machine.
+    let overrides = [
+        format!("gitoxide.objects.allocLimit={limit}"),
+        "pack.threads=2".to_owned(),
+    ];
+    gix::open::Options::isolated().config_overrides(overrides)
 }
 
 fn remote_refs(

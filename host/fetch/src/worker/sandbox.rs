@@ -71,7 +71,8 @@ fn limits(request: &WorkerRequest) -> io::Result<()> {
             .saturating_add(4 << 30),
     )?;
     set(Resource::Fsize, limits.bytes.saturating_add(64 << 20))?;
-    set(Resource::Cpu, limits.wall.as_secs().max(1) * 2)?;
+    // Of all threads together; the parent keeps the wall clock.
+    set(Resource::Cpu, limits.wall.as_secs().max(1) * 4)?;
     set(Resource::Nofile, 256)?;
     set(Resource::Core, 0)?;
     // Processes are not limited by number: that limit counts the user's other
