@@ -1,7 +1,9 @@
 //! What plugins decide: one function for each.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass_sdk::{
     Artifact, BackendRequest, Failure, FieldError, Health, LockHolder, LockVerdict, ObjectRef,
     Outcome, Previous, ReportedLock, Resolution, Session,
@@ -15,13 +17,14 @@ use crate::evaluate::Evaluation;
 use crate::host::{Evaluated, PluginHost, Resolved, Work};
 use crate::load::Plugin;
 use crate::outside::http::denied;
+use crate::redact;
 use crate::transcript::Failed;
 
 impl PluginHost {
     /// What is wrong with a spec.
     pub async fn validate(&self, source: &str, work: &Work) -> Evaluated<Vec<FieldError>> {
         let call = Call::Validate {
-            spec: work.spec.to_string(),
+            spec: shown(&work.spec).to_string(),
         };
         let done = self.call(&format!("source:{source}"), call, work).await;
         done.map("field errors", |output| match output {
@@ -33,7 +36,7 @@ impl PluginHost {
     /// Objects whose change resolves again.
     pub async fn watches(&self, source: &str, work: &Work) -> Evaluated<Vec<ObjectRef>> {
         let call = Call::Watches {
-            spec: work.spec.to_string(),
+            spec: shown(&work.spec).to_string(),
         };
         let done = self.call(&format!("source:{source}"), call, work).await;
         done.map("objects", |output| match output {
@@ -53,7 +56,7 @@ impl PluginHost {
             revision: revision.into(),
         });
         let request = json!({
-            "metadata": work.metadata, "spec": work.spec, "previous": previous, "nowMs": work.now_ms,
+            "metadata": work.metadata, "spec": shown(&work.spec), "previous": previous, "nowMs": work.now_ms,
         });
         let call = Call::Resolve {
             request: request.to_string(),
@@ -99,7 +102,7 @@ impl PluginHost {
             project: project.map(str::to_owned),
             stack: stack.into(),
             url: url.into(),
-            spec: work.spec.clone(),
+            spec: shown(&work.spec),
             now_ms: work.now_ms,
         };
         let call = Call::Open {
@@ -160,6 +163,10 @@ impl PluginHost {
         context: String,
         work: &Work,
     ) -> Evaluated<Health> {
+        let object = match redact::marked_text(&object) {
+            Cow::Borrowed(_) => object,
+            Cow::Owned(clean) => clean,
+        };
         let done = self
             .call(
                 &format!("health:{kind}"),
@@ -237,6 +244,13 @@ impl<T> Evaluated<T> {
         let result = result.and_then(|value| check(&value).map(|()| value));
         Evaluated { result, transcript }
     }
+}
+
+/// A spec as plugins see it.
+fn shown(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    redact::marked(&mut spec);
+    spec
 }
 
 /// Variables that decide what is run, or turn into options of the CLI.

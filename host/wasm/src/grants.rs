@@ -158,3 +158,57 @@ fn matches(pattern: &str, host: &str, port: u16) -> bool {
     // Without a port a pattern means https's.
     named && wanted.map_or(port == 443, |wanted| wanted == port)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_patterns() {
+        let cases = [
+            ("a.test", "a.test", 443, true),
+            ("a.test", "a.test", 80, false),
+            ("a.test:80", "a.test", 80, true),
+            ("*.a.test", "b.a.test", 443, true),
+            ("*.a.test", "c.b.a.test", 443, true),
+            ("*.a.test", "a.test", 443, false),
+            ("*.a.test", "ba.test", 443, false),
+            ("*.a.test", "evila.test", 443, false),
+            ("a.test", "a.test.evil", 443, false),
+            ("*.a.test:8443", "b.a.test", 8443, true),
+        ];
+        for (pattern, host, port, expected) in cases {
+            let grants = Grants {
+                hosts: vec![pattern.into()],
+                ..Grants::default()
+            };
+            assert_eq!(
+                grants.may_reach(host, port),
+                expected,
+                "{pattern} {host}:{port}"
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_is_granted_that_was_not_wanted() {
+        let allowed = Grants {
+            interfaces: vec!["http".into(), "kube".into()],
+            hosts: vec!["a.test".into(), "b.test".into()],
+            any_host: true,
+            ..Grants::default()
+        };
+        let wants = Wants {
+            interfaces: vec!["http".into()],
+            hosts: vec!["a.test".into()],
+            ..Wants::default()
+        };
+        let grants = allowed.effective(&wants, &[]);
+        let expected = Grants {
+            interfaces: vec!["http".into()],
+            hosts: vec!["a.test".into()],
+            ..Grants::default()
+        };
+        assert_eq!(grants, Ok(expected));
+    }
+}

@@ -20,6 +20,7 @@ mod limits;
 mod load;
 pub mod outside;
 mod policy;
+mod redact;
 mod registry;
 mod threads;
 mod transcript;

@@ -85,3 +85,58 @@ fn is_pattern(pattern: &str) -> bool {
     let host = pattern.strip_prefix("*.").unwrap_or(pattern);
     !host.is_empty() && !host.contains(['*', '/', ' ', '@'])
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn yaml_with_every_field() {
+        let text = "plugins:
+  gitea:
+    digest: sha256:00
+    interfaces: [http, secrets]
+    hosts: [gitea.example.org, '*.example.org:8443']
+    limits: {cpuMs: 50}
+    config: {organisation: acme}
+";
+        let policy = Policy::parse(text).unwrap();
+        let gitea = &policy.plugins["gitea"];
+        assert_eq!(gitea.limits.as_ref().unwrap().cpu_ms, 50);
+        assert_eq!(
+            gitea.limits.as_ref().unwrap().rounds,
+            Limits::default().rounds
+        );
+        assert_eq!(gitea.config.as_ref().unwrap()["organisation"], "acme");
+        assert!(Policy::parse("plugins: {}").unwrap().plugins.is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for text in [
+            "plugins: {a: {host: [x]}}",
+            "plugins: {a: {hosts: ['*']}}",
+            "plugins: {a: {hosts: ['a.*.test']}}",
+            "plugins: {a: {hosts: ['https://a.test']}}",
+            "plugins: {a: {limits: {cpu: 1}}}",
+        ] {
+            assert!(Policy::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn limits_have_a_ceiling() {
+        let limits = Limits {
+            memory_bytes: usize::MAX,
+            cpu_ms: 1,
+            ..Limits::default()
+        }
+        .capped();
+        assert_eq!(
+            (limits.memory_bytes, limits.cpu_ms),
+            (Limits::CEILING.memory_bytes, 1)
+        );
+    }
+}

@@ -1,14 +1,16 @@
 //! The record of one evaluation: enough to run it again anywhere, and no secret in it.
 
-use serde::{Deserialize, Serialize};
+use serde::ser::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use windlass_sdk::{Asked, ErrorClass, LogLine};
 
 use crate::call::{Call, Output};
 use crate::error::PluginError;
+use crate::redact;
 
-/// One evaluation.
+/// One evaluation. What is written down of it has no passwords either, where URLs hold some.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 pub struct Transcript {
     pub plugin: String,
     /// `sha256:<hex>` of the component that ran.
@@ -26,6 +28,21 @@ pub struct Transcript {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub output: String,
     pub result: Result<Output, Failed>,
+}
+
+impl Serialize for Transcript {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut value =
+            Transcript::serialize(self, serde_json::value::Serializer).map_err(S::Error::custom)?;
+        redact::passwords(&mut value);
+        value.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Transcript {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Transcript::deserialize(deserializer)
+    }
 }
 
 /// How an evaluation failed.

@@ -294,3 +294,31 @@ async fn all_built_ins_are_served_as_built_ins() {
         );
     }
 }
+
+#[tokio::test]
+async fn what_a_spec_states_inline_reaches_no_transcript() {
+    let dir = installed();
+    let host = host(
+        &[dir.path()],
+        Policy::default(),
+        Network::default(),
+        Arc::default(),
+    )
+    .await;
+    let subject = work(json!({"secrets": {"a": "canary"}, "programRef": {"name": "x"}}));
+    let url = "postgres://me:canary@db.test/x";
+    let opened = host.open_backend(url, Some("web"), "dev", &subject).await;
+    assert_eq!(opened.result.unwrap().env["PULUMI_BACKEND_URL"], url);
+    let resolved = host.resolve("program", &subject, None).await;
+    let object = json!({"spec": subject.spec}).to_string();
+    let assessed = host
+        .assess("pulumi.com/Stack", object, "{}".into(), &subject)
+        .await;
+    for transcript in [opened.transcript, resolved.transcript, assessed.transcript] {
+        let text = serde_json::to_string(&transcript.unwrap()).unwrap();
+        assert!(
+            text.contains("redacted") && !text.contains("canary"),
+            "{text}"
+        );
+    }
+}
