@@ -2,30 +2,30 @@
 //!
 //! At most one run is open at a time. A run belongs to this agent until `forget`; whoever asked for it may come and go.
 
-use std::collections::{BTreeMap, VecDeque};
+mod board;
+mod mask;
+mod reporter;
+
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::Value;
-use tokio::sync::watch;
-use windlass_api::run::{
-    ConfigItem, ConfigValue, InterruptCause, Operation, OutputValue, RunProgress, RunRequest,
-    RunResult, RunState,
-};
+use windlass_api::run::{InterruptCause, OutputValue, RunRequest, RunResult, RunState};
+
+use mask::{masked_request, masked_result};
+use reporter::Reporter;
+
+pub use board::{LogLine, Look, Run};
 
 use crate::cli::Finder;
 use crate::environment::Env;
 use crate::journal::{Journal, JournalError, Memory, Record, Told};
-use crate::redact::MASK;
-use crate::run::{self, Listener, Workspace};
+use crate::run::{self, Workspace};
 use crate::slot::{Slot, Taken};
 use crate::supervise::{self, Claim};
 use crate::tree::Trees;
-
-/// Lines of a run that are kept for whoever asks later.
-const LINES_KEPT: usize = 4096;
 
 /// How an agent is set up.
 #[derive(Clone, Debug)]
@@ -68,93 +68,6 @@ pub enum AgentError {
     Journal(#[from] JournalError),
 }
 
-/// A line of a run's log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogLine {
-    /// From 0, without gaps.
-    pub number: u64,
-    pub stderr: bool,
-    pub text: String,
-}
-
-#[derive(Debug, Default)]
-struct Seen {
-    progress: RunProgress,
-    lines: VecDeque<LogLine>,
-    next_line: u64,
-    result: Option<RunResult>,
-    /// The result comes from the journal: values of its secret outputs are to be read again.
-    masked: bool,
-}
-
-/// One run, as its watchers see it.
-#[derive(Debug)]
-pub struct Run {
-    pub request: RunRequest,
-    pub accepted_at_ms: i64,
-    seen: Mutex<Seen>,
-    changed: watch::Sender<u64>,
-    orders: watch::Sender<Option<InterruptCause>>,
-}
-
-/// What a watcher gets at once.
-#[derive(Debug)]
-pub struct Look {
-    pub progress: RunProgress,
-    pub lines: Vec<LogLine>,
-    pub result: Option<RunResult>,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Run {
-    fn new(request: RunRequest, accepted_at_ms: i64) -> Run {
-        Run {
-            request,
-            accepted_at_ms,
-            seen: Mutex::default(),
-            changed: watch::channel(0).0,
-            orders: watch::channel(None).0,
-        }
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Seen)) {
-        change(&mut locked(&self.seen));
-        self.changed.send_modify(|n| *n += 1);
-    }
-
-    /// Everything from a line on; at most 512 lines at once.
-    pub fn look(&self, from: u64) -> Look {
-        let seen = locked(&self.seen);
-        let lines = seen
-            .lines
-            .iter()
-            .filter(|l| l.number >= from)
-            .take(512)
-            .cloned()
-            .collect();
-        Look {
-            progress: seen.progress.clone(),
-            lines,
-            result: seen.result.clone(),
-        }
-    }
-
-    /// Wakes with every change.
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.changed.subscribe()
-    }
-
-    pub fn state(&self) -> RunState {
-        locked(&self.seen)
-            .result
-            .as_ref()
-            .map_or(RunState::Running, |r| r.state)
-    }
-}
-
 #[derive(Debug)]
 struct State {
     epoch: u64,
@@ -172,30 +85,6 @@ pub struct Agent {
     journal: Mutex<Journal>,
     state: Mutex<State>,
     _alone: File,
-}
-
-/// What the journal may hold of a request.
-fn masked_request(request: &RunRequest) -> RunRequest {
-    let mut request = request.clone();
-    for ConfigItem { value, secret, .. } in &mut request.config {
-        if let (true, ConfigValue::Inline { value }) = (*secret, value) {
-            *value = MASK.into();
-        }
-    }
-    request
-}
-
-fn masked_result(result: &RunResult) -> RunResult {
-    let mut result = result.clone();
-    for output in result
-        .outputs
-        .iter_mut()
-        .flat_map(BTreeMap::values_mut)
-        .filter(|o| o.secret)
-    {
-        output.value = Value::from(MASK);
-    }
-    result
 }
 
 fn good_id(id: &str) -> bool {
@@ -462,14 +351,9 @@ impl Agent {
 
     /// Reads again what the journal may not hold, before a result is told.
     pub async fn unmask(&self, run: &Run) {
-        let outputs = {
-            let seen = locked(&run.seen);
-            if !seen.masked {
-                return;
-            }
-            seen.result.as_ref().and_then(|r| r.outputs.clone())
+        let Some(mut outputs) = run.masked_outputs() else {
+            return;
         };
-        let Some(mut outputs) = outputs else { return };
         let env = crate::environment::compose(
             &self.workspace.env,
             &run.request.env,
@@ -515,62 +399,12 @@ impl Agent {
     }
 }
 
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn now_ms() -> i64 {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
-}
-
-/// Tells watchers, the journal and the agent's own standard output.
-struct Reporter {
-    agent: Arc<Agent>,
-    run: Arc<Run>,
-}
-
-impl Listener for Reporter {
-    fn progress(&self, progress: RunProgress) {
-        self.run.change(|seen| seen.progress = progress);
-    }
-
-    fn log(&self, stderr: bool, text: String) {
-        let operation: Operation = self.run.request.operation;
-        // A closed standard output must not end a run.
-        let _ = std::io::Write::write_all(
-            &mut std::io::stdout(),
-            format!("{operation} | {text}\n").as_bytes(),
-        );
-        self.run.change(|seen| {
-            let number = seen.next_line;
-            seen.next_line += 1;
-            seen.lines.push_back(LogLine {
-                number,
-                stderr,
-                text,
-            });
-            if seen.lines.len() > LINES_KEPT {
-                seen.lines.pop_front();
-            }
-        });
-    }
-
-    fn interrupting(&self, cause: InterruptCause) {
-        let record = Record::Interrupted {
-            at_ms: now_ms(),
-            id: self.run.request.id.clone(),
-            cause,
-        };
-        if let Err(e) = self.agent.append(&record) {
-            tracing::error!("{e}");
-        }
-    }
-
-    fn starting(&self) {
-        let record = Record::Started {
-            at_ms: now_ms(),
-            id: self.run.request.id.clone(),
-        };
-        if let Err(e) = self.agent.append(&record) {
-            tracing::error!("{e}");
-        }
-    }
 }

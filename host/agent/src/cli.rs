@@ -25,6 +25,8 @@ pub struct Cli {
     pub version: String,
 }
 
+// The names are public reasons and stand alone there.
+#[allow(clippy::enum_variant_names)]
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum CliError {
     #[error("there is no `pulumi` on the PATH of the workspace ({path})")]

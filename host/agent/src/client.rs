@@ -1,11 +1,11 @@
 //! Speaks to an agent in the words of `windlass_api::run`. Nobody else sees the messages.
 
+mod words;
+
 use std::io;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::time::Duration;
 
-use futures::Stream;
 use hyper_util::rt::TokioIo;
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -13,9 +13,9 @@ use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status};
-use windlass_api::run::{RunProgress, RunRequest, RunResult, RunState};
+use windlass_api::run::{RunRequest, RunResult};
 
 use crate::proto::put_tree_request::Part;
 use crate::proto::watch_run_reply::Event;
@@ -23,110 +23,11 @@ use crate::proto::{self, agent_client};
 use crate::server::{LARGEST_MESSAGE, PROTOCOL};
 
 pub use crate::agent::LogLine;
+pub use words::{AgentInfo, ClientError, RunEvent, RunEvents, RunSummary, Started, TreePut};
 
 /// An agent is trusted for its own workspace only: a result beyond this is refused.
 const LARGEST_RESULT: usize = 64 << 20;
 const CHUNK: usize = 256 << 10;
-
-/// Why an agent did not do what it was asked.
-#[derive(Debug, thiserror::Error)]
-pub enum ClientError {
-    /// Nobody answers there. The agent may be gone; what it runs may go on.
-    #[error("no agent answers at {place}: {message}")]
-    Unreachable { place: String, message: String },
-    /// Another run, or a person, has the workspace.
-    #[error("{0}")]
-    Busy(String),
-    /// A newer leader has spoken to this agent.
-    #[error("{0}")]
-    StaleEpoch(String),
-    /// The agent does not know the run.
-    #[error("{0}")]
-    UnknownRun(String),
-    /// The agent is about to end.
-    #[error("{0}")]
-    Stopping(String),
-    #[error("the agent refused: {0}")]
-    Refused(String),
-    /// What the agent sent cannot be understood.
-    #[error("the agent sent what cannot be read: {0}")]
-    Unreadable(String),
-    #[error("the tree cannot be read: {0}")]
-    TreeUnreadable(#[from] io::Error),
-}
-
-impl ClientError {
-    fn of(place: &Path, status: Status) -> ClientError {
-        let text = status.message().to_owned();
-        match status.code() {
-            Code::ResourceExhausted => ClientError::Busy(text),
-            Code::FailedPrecondition => ClientError::StaleEpoch(text),
-            Code::NotFound => ClientError::UnknownRun(text),
-            Code::Unavailable if text == "the agent is stopping" => ClientError::Stopping(text),
-            Code::Unavailable | Code::Unknown | Code::Cancelled | Code::DeadlineExceeded => {
-                ClientError::Unreachable {
-                    place: place.display().to_string(),
-                    message: text,
-                }
-            }
-            _ => ClientError::Refused(text),
-        }
-    }
-}
-
-/// What an agent says of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AgentInfo {
-    pub protocol: u32,
-    /// New with every start of the agent.
-    pub boot_id: String,
-    pub pid: u32,
-    pub agent_version: String,
-    /// Or why there is no usable CLI.
-    pub pulumi: Result<String, String>,
-    /// Id of the run that goes on.
-    pub open_run: Option<String>,
-    pub hostname: String,
-}
-
-/// Whether a request began something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Started {
-    New,
-    /// The same id was asked before.
-    Known,
-}
-
-/// What became of a tree that was offered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TreePut {
-    /// It was there: nothing was sent but its name.
-    Present,
-    Sent {
-        bytes: u64,
-        entries: u32,
-    },
-}
-
-/// One of an agent's runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunSummary {
-    pub id: String,
-    pub operation: String,
-    pub state: RunState,
-    pub accepted_at_ms: i64,
-}
-
-/// News of a run. The result is the last.
-#[derive(Clone, Debug, PartialEq)]
-pub enum RunEvent {
-    Progress(RunProgress),
-    Log(LogLine),
-    Result(Box<RunResult>),
-}
-
-/// News of a run, in order.
-pub type RunEvents = Pin<Box<dyn Stream<Item = Result<RunEvent, ClientError>> + Send>>;
 
 /// A connection to one agent. Cheap to clone; clones share the connection.
 #[derive(Clone, Debug)]

@@ -15,6 +15,7 @@ mod file_backend;
 mod journal;
 mod procs;
 mod project;
+mod reaper;
 mod redact;
 mod run;
 mod server;
@@ -30,10 +31,11 @@ pub use client::{
 };
 pub use environment::{Env, read_env_file};
 pub use exec::{ExecError, exec};
+pub use reaper::reap_orphans;
 pub use supervise::supervise;
 
 /// Generated messages; only `client` and `server` look at them.
 mod proto {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::all)]
     tonic::include_proto!("windlass.agent.v1");
 }

@@ -176,6 +176,7 @@ async fn serve(
         }
         stop.send_replace(true);
     });
+    tokio::spawn(windlass_agent::reap_orphans());
     socket::serve(agent, &path, stopped).await?;
     Ok(ExitCode::SUCCESS)
 }

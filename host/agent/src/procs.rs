@@ -22,6 +22,7 @@ pub struct ProcessId {
 /// What `/proc/PID/stat` says.
 struct Stat {
     state: char,
+    parent: i32,
     session: i32,
     start: u64,
 }
@@ -32,10 +33,12 @@ fn read_stat(pid: i32) -> Option<Stat> {
     let rest = &text[text.rfind(')')? + 1..];
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
-    let session = fields.nth(2)?.parse().ok()?;
+    let parent = fields.next()?.parse().ok()?;
+    let session = fields.nth(1)?.parse().ok()?;
     let start = fields.nth(15)?.parse().ok()?;
     Some(Stat {
         state,
+        parent,
         session,
         start,
     })
@@ -98,22 +101,27 @@ impl ProcessId {
     }
 }
 
+fn all() -> impl Iterator<Item = (i32, Stat)> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok())
+        .filter_map(|pid| Some((pid, read_stat(pid)?)))
+}
+
 /// Processes of a session that still run, without the one asking.
 pub fn session_members(session: i32) -> Vec<ProcessId> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
-    let Ok(entries) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    entries
-        .flatten()
-        .filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok())
-        .filter(|pid| *pid != own)
-        .filter_map(|pid| {
-            let stat = read_stat(pid)?;
-            (stat.session == session && stat.state != 'Z')
-                .then(|| ProcessId::of(pid))
-                .flatten()
-        })
+    all()
+        .filter(|(pid, stat)| *pid != own && stat.session == session && stat.state != 'Z')
+        .filter_map(|(pid, _)| ProcessId::of(pid))
+        .collect()
+}
+
+/// Children of a process that ended and were not reaped.
+pub fn zombies_of(parent: i32) -> Vec<i32> {
+    all()
+        .filter(|(_, stat)| stat.parent == parent && stat.state == 'Z')
+        .map(|(pid, _)| pid)
         .collect()
 }
 
@@ -162,6 +170,7 @@ mod tests {
         );
         id.signal(Signal::KILL).unwrap();
         id.ended().await.unwrap();
+        assert!(zombies_of(std::process::id() as i32).contains(&id.pid));
         child.wait().unwrap();
         assert!(!id.alive());
         id.ended().await.unwrap();

@@ -335,3 +335,58 @@ async fn a_killed_supervisor_does_not_lose_the_outcome() {
         "{result:?}"
     );
 }
+
+#[tokio::test]
+async fn a_backend_that_is_not_read_is_asked_by_the_cli() {
+    let (Some(tools), Some(provider)) = (tools(), provider()) else {
+        return;
+    };
+    let mut bench = Bench::with_provider(&tools, &provider);
+    let log = slow(&bench, 8_000);
+    let client = bench.start().await;
+    // A relative URL: the agent does not read such a backend, as it does not read a bucket.
+    let request = |id: &str, operation| {
+        let mut request = bench.request(id, operation, "slow");
+        request
+            .env
+            .insert("PULUMI_BACKEND_URL".into(), "file://./../../backend".into());
+        request
+    };
+    begun(
+        &client,
+        &request("r-1", Operation::Up),
+        &log,
+        "create-begun long",
+    )
+    .await;
+    kill(&cli_pid(&bench, "r-1"), "-KILL");
+    let lost = ended(&client, "r-1").await;
+    assert_eq!(
+        (lost.state, bench.locks("slow")),
+        (RunState::Lost, 1),
+        "{lost:?}"
+    );
+    slow(&bench, 0);
+    let locked = run(&client, &request("r-2", Operation::Up)).await;
+    let locks = locked.failure.unwrap().locks;
+    assert_eq!(
+        (locked.state, locks.len()),
+        (RunState::Failed, 1),
+        "{}",
+        locked.message
+    );
+    let mut other = request("r-3", Operation::Up);
+    other.release_locks = vec!["another.json".into()];
+    assert_eq!(
+        (run(&client, &other).await.state, bench.locks("slow")),
+        (RunState::Failed, 1)
+    );
+    let mut freed = request("r-4", Operation::Up);
+    freed.release_locks = vec![locks[0].id.clone()];
+    let freed = run(&client, &freed).await;
+    assert_eq!(
+        (freed.state, bench.locks("slow"), freed.resources),
+        (RunState::Succeeded, 0, Some(2)),
+        "{freed:?}"
+    );
+}

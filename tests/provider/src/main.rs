@@ -7,7 +7,7 @@ use tokio_stream::wrappers::TcpListenerStream;
 
 /// Generated messages.
 mod proto {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::all)]
     tonic::include_proto!("pulumirpc");
 }
 
@@ -16,9 +16,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     // The engine reads the port from the first line.
     println!("{}", listener.local_addr()?.port());
-    let service = proto::resource_provider_server::ResourceProviderServer::new(service::Provider::default())
-        .max_decoding_message_size(512 << 20)
-        .max_encoding_message_size(512 << 20);
+    let service =
+        proto::resource_provider_server::ResourceProviderServer::new(service::Provider::default())
+            .max_decoding_message_size(512 << 20)
+            .max_encoding_message_size(512 << 20);
     // It ends by the engine's signal. One whose engine was killed lives on: that is what tests of orphans need.
     tonic::transport::Server::builder()
         .add_service(service)

@@ -32,13 +32,17 @@ pub struct Provider {
 
 impl Default for Provider {
     fn default() -> Provider {
-        Provider { cancelled: watch::channel(false).0 }
+        Provider {
+            cancelled: watch::channel(false).0,
+        }
     }
 }
 
 fn schema() -> String {
-    let text = |description: &str| serde_json::json!({"type": "string", "description": description});
-    let number = |description: &str| serde_json::json!({"type": "integer", "description": description});
+    let text =
+        |description: &str| serde_json::json!({"type": "string", "description": description});
+    let number =
+        |description: &str| serde_json::json!({"type": "integer", "description": description});
     let inputs = serde_json::json!({
         "value": text("Given back."),
         "sleepMs": number("How long an operation takes, in milliseconds."),
@@ -71,7 +75,9 @@ fn schema() -> String {
 type Fields = BTreeMap<String, Value>;
 
 fn fields(properties: Option<Struct>) -> Fields {
-    properties.map(|s| s.fields.into_iter().collect()).unwrap_or_default()
+    properties
+        .map(|s| s.fields.into_iter().collect())
+        .unwrap_or_default()
 }
 
 fn text<'a>(fields: &'a Fields, name: &str) -> Option<&'a str> {
@@ -89,11 +95,15 @@ fn number(fields: &Fields, name: &str) -> Option<f64> {
 }
 
 fn string(text: impl Into<String>) -> Value {
-    Value { kind: Some(Kind::StringValue(text.into())) }
+    Value {
+        kind: Some(Kind::StringValue(text.into())),
+    }
 }
 
 fn pack(fields: Fields) -> Option<Struct> {
-    Some(Struct { fields: fields.into_iter().collect() })
+    Some(Struct {
+        fields: fields.into_iter().collect(),
+    })
 }
 
 /// The name at the end of a URN.
@@ -114,7 +124,9 @@ fn outputs(inputs: &Fields) -> Fields {
 
 /// One write of one line: lines of operations that run side by side do not mix.
 fn record(inputs: &Fields, operation: &str, urn: &str) -> Result<(), Status> {
-    let Some(file) = text(inputs, "logFile") else { return Ok(()) };
+    let Some(file) = text(inputs, "logFile") else {
+        return Ok(());
+    };
     let written = std::fs::OpenOptions::new()
         .append(true)
         .create(true)
@@ -125,7 +137,9 @@ fn record(inputs: &Fields, operation: &str, urn: &str) -> Result<(), Status> {
 
 impl Provider {
     async fn take_time(&self, inputs: &Fields) -> Result<(), Status> {
-        let Some(ms) = number(inputs, "sleepMs") else { return Ok(()) };
+        let Some(ms) = number(inputs, "sleepMs") else {
+            return Ok(());
+        };
         let mut cancelled = self.cancelled.subscribe();
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(ms as u64)) => Ok(()),
@@ -133,7 +147,13 @@ impl Provider {
         }
     }
 
-    async fn carry_out(&self, operation: &str, urn: &str, inputs: &Fields, fail: &str) -> Result<(), Status> {
+    async fn carry_out(
+        &self,
+        operation: &str,
+        urn: &str,
+        inputs: &Fields,
+        fail: &str,
+    ) -> Result<(), Status> {
         record(inputs, &format!("{operation}-begun"), urn)?;
         self.take_time(inputs).await?;
         if let Some(message) = text(inputs, fail) {
@@ -156,19 +176,34 @@ impl ResourceProvider for Provider {
         }))
     }
 
-    async fn get_schema(&self, _: Request<GetSchemaRequest>) -> Result<Response<GetSchemaResponse>, Status> {
+    async fn get_schema(
+        &self,
+        _: Request<GetSchemaRequest>,
+    ) -> Result<Response<GetSchemaResponse>, Status> {
         Ok(Response::new(GetSchemaResponse { schema: schema() }))
     }
 
-    async fn check_config(&self, request: Request<CheckRequest>) -> Result<Response<CheckResponse>, Status> {
-        Ok(Response::new(CheckResponse { inputs: request.into_inner().news, failures: Vec::new() }))
+    async fn check_config(
+        &self,
+        request: Request<CheckRequest>,
+    ) -> Result<Response<CheckResponse>, Status> {
+        Ok(Response::new(CheckResponse {
+            inputs: request.into_inner().news,
+            failures: Vec::new(),
+        }))
     }
 
     async fn diff_config(&self, _: Request<DiffRequest>) -> Result<Response<DiffResponse>, Status> {
-        Ok(Response::new(DiffResponse { changes: DiffChanges::DiffNone.into(), ..DiffResponse::default() }))
+        Ok(Response::new(DiffResponse {
+            changes: DiffChanges::DiffNone.into(),
+            ..DiffResponse::default()
+        }))
     }
 
-    async fn configure(&self, _: Request<ConfigureRequest>) -> Result<Response<ConfigureResponse>, Status> {
+    async fn configure(
+        &self,
+        _: Request<ConfigureRequest>,
+    ) -> Result<Response<ConfigureResponse>, Status> {
         Ok(Response::new(ConfigureResponse {
             accept_secrets: false,
             supports_preview: true,
@@ -177,12 +212,23 @@ impl ResourceProvider for Provider {
         }))
     }
 
-    async fn check(&self, request: Request<CheckRequest>) -> Result<Response<CheckResponse>, Status> {
-        Ok(Response::new(CheckResponse { inputs: request.into_inner().news, failures: Vec::new() }))
+    async fn check(
+        &self,
+        request: Request<CheckRequest>,
+    ) -> Result<Response<CheckResponse>, Status> {
+        Ok(Response::new(CheckResponse {
+            inputs: request.into_inner().news,
+            failures: Vec::new(),
+        }))
     }
 
     async fn diff(&self, request: Request<DiffRequest>) -> Result<Response<DiffResponse>, Status> {
-        let DiffRequest { olds, news, old_inputs, .. } = request.into_inner();
+        let DiffRequest {
+            olds,
+            news,
+            old_inputs,
+            ..
+        } = request.into_inner();
         let (state, old, new) = (fields(olds), fields(old_inputs), fields(news));
         let changed = |name: &String| {
             // What was read may differ from what was asked for: that is drift, and an update repairs it.
@@ -190,22 +236,49 @@ impl ResourceProvider for Provider {
         };
         let names: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
         let diffs: Vec<String> = names.into_iter().filter(|n| changed(n)).cloned().collect();
-        let changes = if diffs.is_empty() { DiffChanges::DiffNone } else { DiffChanges::DiffSome };
-        Ok(Response::new(DiffResponse { changes: changes.into(), diffs, ..DiffResponse::default() }))
+        let changes = if diffs.is_empty() {
+            DiffChanges::DiffNone
+        } else {
+            DiffChanges::DiffSome
+        };
+        Ok(Response::new(DiffResponse {
+            changes: changes.into(),
+            diffs,
+            ..DiffResponse::default()
+        }))
     }
 
-    async fn create(&self, request: Request<CreateRequest>) -> Result<Response<CreateResponse>, Status> {
-        let CreateRequest { urn, properties, preview, .. } = request.into_inner();
+    async fn create(
+        &self,
+        request: Request<CreateRequest>,
+    ) -> Result<Response<CreateResponse>, Status> {
+        let CreateRequest {
+            urn,
+            properties,
+            preview,
+            ..
+        } = request.into_inner();
         let inputs = fields(properties);
         if preview {
-            return Ok(Response::new(CreateResponse { id: String::new(), properties: pack(inputs) }));
+            return Ok(Response::new(CreateResponse {
+                id: String::new(),
+                properties: pack(inputs),
+            }));
         }
         self.carry_out("create", &urn, &inputs, "fail").await?;
-        Ok(Response::new(CreateResponse { id: format!("thing-{}", name(&urn)), properties: pack(outputs(&inputs)) }))
+        Ok(Response::new(CreateResponse {
+            id: format!("thing-{}", name(&urn)),
+            properties: pack(outputs(&inputs)),
+        }))
     }
 
     async fn read(&self, request: Request<ReadRequest>) -> Result<Response<ReadResponse>, Status> {
-        let ReadRequest { id, urn, properties, inputs } = request.into_inner();
+        let ReadRequest {
+            id,
+            urn,
+            properties,
+            inputs,
+        } = request.into_inner();
         let mut state = fields(properties);
         record(&state, "read", &urn)?;
         let world = text(&state, "drift").map(str::to_owned);
@@ -216,21 +289,35 @@ impl ResourceProvider for Provider {
             }
             None => {}
         }
-        Ok(Response::new(ReadResponse { id, properties: pack(state), inputs }))
+        Ok(Response::new(ReadResponse {
+            id,
+            properties: pack(state),
+            inputs,
+        }))
     }
 
-    async fn update(&self, request: Request<UpdateRequest>) -> Result<Response<UpdateResponse>, Status> {
-        let UpdateRequest { urn, news, preview, .. } = request.into_inner();
+    async fn update(
+        &self,
+        request: Request<UpdateRequest>,
+    ) -> Result<Response<UpdateResponse>, Status> {
+        let UpdateRequest {
+            urn, news, preview, ..
+        } = request.into_inner();
         let inputs = fields(news);
         if !preview {
             self.carry_out("update", &urn, &inputs, "fail").await?;
         }
-        Ok(Response::new(UpdateResponse { properties: pack(outputs(&inputs)) }))
+        Ok(Response::new(UpdateResponse {
+            properties: pack(outputs(&inputs)),
+        }))
     }
 
     async fn delete(&self, request: Request<DeleteRequest>) -> Result<Response<()>, Status> {
-        let DeleteRequest { urn, properties, .. } = request.into_inner();
-        self.carry_out("delete", &urn, &fields(properties), "failDelete").await?;
+        let DeleteRequest {
+            urn, properties, ..
+        } = request.into_inner();
+        self.carry_out("delete", &urn, &fields(properties), "failDelete")
+            .await?;
         Ok(Response::new(()))
     }
 
@@ -240,7 +327,9 @@ impl ResourceProvider for Provider {
     }
 
     async fn get_plugin_info(&self, _: Request<()>) -> Result<Response<PluginInfo>, Status> {
-        Ok(Response::new(PluginInfo { version: VERSION.to_owned() }))
+        Ok(Response::new(PluginInfo {
+            version: VERSION.to_owned(),
+        }))
     }
 
     async fn attach(&self, _: Request<PluginAttach>) -> Result<Response<()>, Status> {

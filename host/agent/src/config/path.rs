@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+// The names are public reasons and stand alone there.
+#[allow(clippy::enum_variant_names)]
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PathError {
     #[error("the config path {0:?} cannot be read: write a.b, a[0] or a[\"b\"]")]

@@ -26,6 +26,8 @@ impl std::fmt::Debug for Resolved {
 }
 
 /// A value that is not where the Stack says. The texts name places, never values.
+// The names are public reasons and stand alone there.
+#[allow(clippy::enum_variant_names)]
 #[derive(Debug, thiserror::Error)]
 pub enum ValueError {
     #[error("the config key {key:?} takes its value from the file {path:?}: {source}")]

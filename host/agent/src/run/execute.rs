@@ -122,7 +122,11 @@ async fn operate(
     prepare::write_settings(context).await?;
     if let Some(mark) = prepare::dependencies_mark(context) {
         stage(listener, "installing");
-        prepare::install(context, mark).await?;
+        let mut stop = orders.clone();
+        tokio::select! {
+            done = prepare::install(context, mark) => done?,
+            _ = stop.wait_for(Option::is_some) => return Err(RunError::CancelledBefore),
+        }
     }
     let run = async |context: &Context| {
         if orders.borrow().is_some() {
@@ -154,6 +158,13 @@ async fn operate(
         && heard.interrupted.is_none()
     {
         prepare::create_stack(context).await?;
+        return run(context).await;
+    }
+    if code == Some(1)
+        && heard.interrupted.is_none()
+        && !heard.digest.reached_engine
+        && prepare::release_by_cli(context, &heard.stderr).await?
+    {
         return run(context).await;
     }
     Ok(heard)

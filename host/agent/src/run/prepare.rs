@@ -12,7 +12,7 @@ use crate::cli::{Given, Said};
 use crate::config::{self, Plan, SealedBy, Settings};
 use crate::crypter::Crypter;
 use crate::environment;
-use crate::file_backend::{Lookup, SecretsProvider, StackState};
+use crate::file_backend::{Lookup, SecretsProvider, StackState, locks_in_text};
 
 /// Names in a run's folder.
 pub const SETTINGS: &str = "settings.json";
@@ -55,6 +55,29 @@ pub fn release_locks(context: &Context) -> Result<(), RunError> {
         }
     }
     Ok(())
+}
+
+/// Where the backend is no directory: takes away the one lock that the CLI refused for, if the adapter judged it stale.
+/// `pulumi cancel` takes away all locks of the stack, so there must be no other.
+pub async fn release_by_cli(context: &Context, refusal: &str) -> Result<bool, RunError> {
+    let locks = locks_in_text(refusal);
+    let [lock] = locks.as_slice() else {
+        return Ok(false);
+    };
+    if context.file_stack.is_some() || !context.request.release_locks.contains(&lock.id) {
+        return Ok(false);
+    }
+    let args = ["cancel", "--yes", "--stack", &context.request.stack];
+    say(
+        context,
+        "releasing a stale lock",
+        &context.project.dir,
+        &args,
+        Given::default(),
+    )
+    .await?;
+    tracing::info!(lock = %lock.id, "released a stale lock");
+    Ok(true)
 }
 
 /// Creates the stack and tells the salt of its secrets, if it has one.
