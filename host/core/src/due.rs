@@ -7,7 +7,7 @@ use windlass_api::run::Operation;
 use windlass_api::stack::{LastUpdate, StackSpec, UpdateState};
 
 use crate::failure::FailureClass;
-use crate::retry;
+use crate::retry::{self, Pauses};
 use crate::time::Timestamp;
 
 /// What the question depends on.
@@ -136,19 +136,26 @@ fn after_failure(q: &Question<'_>, last: &LastUpdate) -> Due {
 /// The time of the attempt that follows a failed run.
 pub fn next_attempt(uid: &str, spec: &StackSpec, last: &LastUpdate) -> Timestamp {
     let class = FailureClass::parse(last.failure_class.as_deref());
-    let own = spec
-        .retry
-        .as_ref()
-        .and_then(|retry| retry.max_backoff_seconds);
-    let cap = own
-        .or(spec.retry_max_backoff_duration_seconds)
-        .and_then(|seconds| u64::try_from(seconds).ok())
-        .filter(|seconds| *seconds > 0);
+    let seconds = |value: Option<i64>| {
+        value
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .filter(|seconds| *seconds > 0)
+            .map(Duration::from_secs)
+    };
+    let policy = spec.retry.as_ref();
+    let pauses = Pauses {
+        first: seconds(policy.and_then(|retry| retry.initial_backoff_seconds)),
+        cap: seconds(
+            policy
+                .and_then(|retry| retry.max_backoff_seconds)
+                .or(spec.retry_max_backoff_duration_seconds),
+        ),
+    };
     retry::next_attempt(
         Timestamp(last.resync_time_ms()),
         class,
         last.failures.max(1),
-        cap.map(Duration::from_secs),
+        pauses,
         &(uid, last.generation, class),
     )
 }

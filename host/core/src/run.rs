@@ -318,7 +318,13 @@ fn watch(
             update: name.clone(),
             instance: uid.clone(),
         };
-        live.draft.task(format!("cancel/{cause}"), task);
+        let asked = format!("cancel/{cause}");
+        match live.s.seen.cancel.answer(&asked) {
+            Answer::Ask | Answer::Waiting(_) => live.draft.task(asked, task),
+            // The agent knows: what is left is the end of the run.
+            Answer::Is(_) => {}
+            Answer::Failed { retry_at, .. } => live.draft.retry(retry_at, asked, task),
+        }
     }
     let task = TaskKind::Run {
         update: name,

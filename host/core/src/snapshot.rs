@@ -192,6 +192,9 @@ pub struct Observations {
     pub tree: Obs<Tree>,
     pub backend: Obs<Session>,
     pub run: Obs<RunEnd>,
+    /// Known: the agent has taken note that the run is to be interrupted. Asked once, not until the run ends.
+    #[serde(default)]
+    pub cancel: Obs<()>,
 }
 
 /// What a source provider answered.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use windlass_core::decision::{Slot, Task};
 use windlass_core::failure::Failure;
 use windlass_core::obs::{Known, Obs};
-use windlass_core::retry;
+use windlass_core::retry::{self, Pauses};
 use windlass_core::snapshot::Observations;
 use windlass_core::time::Timestamp;
 
@@ -65,14 +65,13 @@ impl Keyed {
             Ok(Found::Tree(value)) => self.seen.tree = known(value, cause, now),
             Ok(Found::Backend(value)) => self.seen.backend = known(value, cause, now),
             Ok(Found::Run(value)) => self.seen.run = known(*value, cause, now),
-            Ok(Found::Cancelling) => {}
+            Ok(Found::Cancelling) => self.seen.cancel = known((), cause, now),
             Err(failure) => match slot {
                 Slot::Source => fail(&mut self.seen.source, key, cause, failure, now),
                 Slot::Tree => fail(&mut self.seen.tree, key, cause, failure, now),
                 Slot::Backend => fail(&mut self.seen.backend, key, cause, failure, now),
                 Slot::Run => fail(&mut self.seen.run, key, cause, failure, now),
-                // Wanted again by the next step for as long as the run goes on.
-                Slot::Cancel => {}
+                Slot::Cancel => fail(&mut self.seen.cancel, key, cause, failure, now),
             },
         }
         true
@@ -84,7 +83,7 @@ impl Keyed {
             Slot::Tree => wait(&mut self.seen.tree, cause, now),
             Slot::Backend => wait(&mut self.seen.backend, cause, now),
             Slot::Run => wait(&mut self.seen.run, cause, now),
-            Slot::Cancel => {}
+            Slot::Cancel => wait(&mut self.seen.cancel, cause, now),
         }
     }
 
@@ -94,7 +93,7 @@ impl Keyed {
             Slot::Tree => unwait(&mut self.seen.tree),
             Slot::Backend => unwait(&mut self.seen.backend),
             Slot::Run => unwait(&mut self.seen.run),
-            Slot::Cancel => {}
+            Slot::Cancel => unwait(&mut self.seen.cancel),
         }
     }
 }
@@ -162,7 +161,7 @@ fn fail<T>(obs: &mut Obs<T>, key: &Key, cause: &str, failure: Failure, now: Time
     let retry_at = failure
         .class
         .retries()
-        .then(|| retry::next_attempt(now, failure.class, attempts, None, &(key, cause)));
+        .then(|| retry::next_attempt(now, failure.class, attempts, Pauses::default(), &(key, cause)));
     *obs = Obs::Failed {
         at: now,
         cause: cause.to_owned(),
