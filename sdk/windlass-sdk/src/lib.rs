@@ -1,12 +1,9 @@
 //! Write Windlass plugins in Rust.
 //!
-//! A plugin is a type that implements [`Plugin`] and one of [`SourceProvider`], [`Backend`], [`HealthCheck`], and one
-//! line: `windlass_sdk::export_plugin!(MyType: source);`. Built for `wasm32-wasip2` it is a component; built natively it is
-//! a plain library whose functions a test calls with a [`Host`] of its own, such as [`native::Answers`].
-//!
 //! Everything a plugin wants to know beyond its request it asks through [`Host`]. A question without an answer at hand
 //! ends the call ([`PluginError::Ask`] natively, unseen in a component) and the call is made again later with the
 //! answer. So: pass errors on with `?`, ask the same things in the same order, and keep no state.
+#![doc = include_str!("../README.md")]
 
 mod error;
 mod export;

@@ -15,6 +15,9 @@ type HmacSha256 = Hmac<Sha256>;
 
 const TAG_BYTES: usize = 32;
 
+/// Files that are kept; plugins and engines of the past make room.
+const FILES: usize = 64;
+
 /// A private directory of compiled components.
 pub struct CodeCache {
     dir: PathBuf,
@@ -99,7 +102,26 @@ impl CodeCache {
             .open(&aside)?;
         file.write_all(&tag)?;
         file.write_all(code)?;
-        fs::rename(&aside, path)
+        fs::rename(&aside, path)?;
+        self.make_room()
+    }
+
+    fn make_room(&self) -> io::Result<()> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.dir)? {
+            let path = entry?.path();
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "code" || extension == "tmp")
+            {
+                files.push((fs::metadata(&path)?.modified()?, path));
+            }
+        }
+        files.sort();
+        for (_, path) in files.iter().rev().skip(FILES) {
+            fs::remove_file(path)?;
+        }
+        Ok(())
     }
 
     fn mac(&self, path: &Path, code: &[u8]) -> HmacSha256 {
