@@ -84,6 +84,9 @@ pub fn record(
         status.mutated = Some(false);
     } else if touched {
         status.mutated = Some(true);
+    } else if previous.is_none() {
+        // The first run of all made nothing, so nothing can remain. After others, whose notes are not ours, who knows.
+        status.mutated.get_or_insert(false);
     }
     status
 }
