@@ -28,6 +28,8 @@ use crate::time::Timestamp;
 const STALLED_FROM: i64 = 3;
 /// From this many failures on a source that cannot be polled shows on a Stack that is otherwise in step.
 const SOURCE_TROUBLE_FROM: i64 = 3;
+/// What a Stack says before its Update exists. One text for all of it: each text would be a write of its own.
+const PREPARING: &str = "looking up the source and the backend";
 
 /// Decides what to do next for one Stack. Pure: no IO, no clock, no chance, no memory.
 pub fn decide(snapshot: &Snapshot) -> Decision {
@@ -365,7 +367,7 @@ impl<'a> Live<'a> {
             None => {
                 let phase = match self.status.last_update.as_ref() {
                     Some(last) if last.failed() && self.observed() => self.failed_phase(),
-                    _ => Phase::processing("looking up the source's revision"),
+                    _ => Phase::processing(PREPARING),
                 };
                 Stage::Stop(phase, Activity::Busy)
             }
@@ -471,10 +473,7 @@ impl<'a> Live<'a> {
             Answer::Is(known) => Stage::Go(known.value.clone()),
             Answer::Ask | Answer::Waiting(_) => {
                 self.draft.task(question, task);
-                Stage::Stop(
-                    self.busy_phase(cause, "fetching the source"),
-                    Activity::Busy,
-                )
+                Stage::Stop(self.busy_phase(cause, PREPARING), Activity::Busy)
             }
             Answer::Failed {
                 failure,
@@ -521,10 +520,7 @@ impl<'a> Live<'a> {
             Answer::Is(known) => Stage::Go(known.value.clone()),
             Answer::Ask | Answer::Waiting(_) => {
                 self.draft.task(question, task);
-                Stage::Stop(
-                    self.busy_phase(cause, "opening the backend"),
-                    Activity::Busy,
-                )
+                Stage::Stop(self.busy_phase(cause, PREPARING), Activity::Busy)
             }
             Answer::Failed {
                 failure,
