@@ -21,12 +21,7 @@ pub struct Pauses {
 
 /// The delay after the `attempts`-th failure (from 1). `key` is whatever names the object and the cause: the same key
 /// and attempt give the same delay.
-pub fn delay(
-    class: FailureClass,
-    attempts: i64,
-    pauses: Pauses,
-    key: &impl Serialize,
-) -> Duration {
+pub fn delay(class: FailureClass, attempts: i64, pauses: Pauses, key: &impl Serialize) -> Duration {
     let Pauses { first, cap } = pauses;
     let cap = cap.unwrap_or_else(|| class.cap()).as_secs_f64();
     let first = first.unwrap_or_else(|| class.first_delay()).as_secs_f64();
@@ -78,12 +73,32 @@ mod tests {
     #[test]
     fn is_a_function_of_its_arguments() {
         assert_eq!(
-            delay(FailureClass::Program, 4, Pauses::default(), &("uid", "cause")),
-            delay(FailureClass::Program, 4, Pauses::default(), &("uid", "cause"))
+            delay(
+                FailureClass::Program,
+                4,
+                Pauses::default(),
+                &("uid", "cause")
+            ),
+            delay(
+                FailureClass::Program,
+                4,
+                Pauses::default(),
+                &("uid", "cause")
+            )
         );
         assert_ne!(
-            delay(FailureClass::Program, 4, Pauses::default(), &("uid", "cause")),
-            delay(FailureClass::Program, 4, Pauses::default(), &("uid2", "cause"))
+            delay(
+                FailureClass::Program,
+                4,
+                Pauses::default(),
+                &("uid", "cause")
+            ),
+            delay(
+                FailureClass::Program,
+                4,
+                Pauses::default(),
+                &("uid2", "cause")
+            )
         );
     }
 }

@@ -1,0 +1,8 @@
+//! Tables and properties of `decide`, against a world in which every action succeeds unless a test says otherwise.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod due;
+mod failures;
+mod first_run;
+mod later_runs;
+mod support;

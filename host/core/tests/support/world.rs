@@ -1,0 +1,491 @@
+//! The world around one Stack: what is stored, who answers tasks, and what the agent has run.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass_api::intent::{Cause, RunIntent, RunSummary};
+use windlass_api::run::{Operation, ProgramSource, ProjectInfo};
+use windlass_api::stack::{LastUpdate, StackStatus};
+use windlass_api::{Stack, Time, Update};
+use windlass_core::decide;
+use windlass_core::decision::{Decision, Slot, Task, TaskKind, Write};
+use windlass_core::failure::Failure;
+use windlass_core::obs::{Known, Obs};
+use windlass_core::retry::{self, Pauses};
+use windlass_core::snapshot::{
+    Config, InstancePhase, LastRunView, Objects, Observations, Resolution, RunEnd, Session,
+    Snapshot, StackView, Tree, WorkspaceView,
+};
+use windlass_core::time::Timestamp;
+
+use super::{T0, succeeded};
+
+/// `(type, status, reason, message)` of each condition, by type.
+pub type Conditions = Vec<(String, String, String, String)>;
+
+/// A run that an agent has started.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    pub update: String,
+    pub operation: Operation,
+    pub cause: Cause,
+    pub revision: String,
+}
+
+#[derive(Clone)]
+pub struct World {
+    pub s: Snapshot,
+    pub revision: String,
+    pub subtree: String,
+    /// Tasks of these slots fail so.
+    pub trouble: BTreeMap<Slot, Failure>,
+    /// Tasks of these slots stay out.
+    pub held: BTreeSet<Slot>,
+    /// How the next runs end; with success once there is none left.
+    pub ends: VecDeque<RunSummary>,
+    /// What becomes of a workspace that is made.
+    pub new_workspace: InstancePhase,
+    /// Everything that was written, in order.
+    pub log: Vec<Write>,
+    /// Every run that an agent was asked to start, in order.
+    pub runs: Vec<Run>,
+    /// What the agent knows of its runs: a run asked for twice is one run.
+    pub(super) journal: BTreeMap<String, RunSummary>,
+    pub(super) version: u64,
+}
+
+impl World {
+    pub fn new(stack: Stack) -> World {
+        let mut world = World {
+            s: Snapshot {
+                now: Timestamp(T0),
+                epoch: 1,
+                config: Config {
+                    default_idle_seconds: None,
+                    keep_updates: 10,
+                    workspace_path: false,
+                },
+                capacity: true,
+                objects: Objects {
+                    stack: Some(stack),
+                    updates: Vec::new(),
+                    workspace: WorkspaceView::default(),
+                    stacks: BTreeMap::new(),
+                    references: BTreeMap::new(),
+                },
+                seen: Observations::default(),
+                source_signal: 0,
+            },
+            revision: "r1".into(),
+            subtree: "t1".into(),
+            trouble: BTreeMap::new(),
+            held: BTreeSet::new(),
+            ends: VecDeque::new(),
+            new_workspace: InstancePhase::Ready {
+                boot_id: "boot-1".into(),
+            },
+            log: Vec::new(),
+            runs: Vec::new(),
+            journal: BTreeMap::new(),
+            version: 0,
+        };
+        world.touch_stack();
+        world
+    }
+
+    // ---- Time and steps.
+
+    pub fn decide(&self) -> Decision {
+        decide(&self.s)
+    }
+
+    /// Decides, and does all that is asked for.
+    pub fn step(&mut self) -> Decision {
+        let from = self.s.clone();
+        let decision = decide(&from);
+        self.perform(&decision, &from.objects);
+        self.answer(&decision.tasks);
+        decision
+    }
+
+    /// Steps until nothing changes any more; the last decision. The time stands still.
+    pub fn settle(&mut self) -> Decision {
+        for _ in 0..60 {
+            let before = (self.s.objects.clone(), self.s.seen.clone());
+            let decision = self.step();
+            if decision.writes.is_empty() && same(&before, &(&self.s.objects, &self.s.seen)) {
+                return decision;
+            }
+        }
+        panic!("no end of steps at {:?}: {:#?}", self.s.now, self.decide());
+    }
+
+    pub fn settled(mut self) -> World {
+        self.settle();
+        self
+    }
+
+    /// Lets time pass without looking.
+    pub fn pass(&mut self, seconds: u64) -> &mut World {
+        self.s.now = self.s.now.after(Duration::from_secs(seconds));
+        self
+    }
+
+    /// Lets time pass until the decision wants to look again, and settles.
+    pub fn wake(&mut self) -> Decision {
+        let decision = self.settle();
+        self.s.now = decision
+            .wake_at
+            .expect("nothing would ever wake this Stack");
+        self.settle()
+    }
+
+    /// Steps until an Update is created and returns what it asks for.
+    pub fn next_intent(&mut self) -> Option<(Operation, RunIntent)> {
+        for _ in 0..20 {
+            let decision = self.step();
+            for write in &decision.writes {
+                if let Write::CreateUpdate {
+                    operation, intent, ..
+                } = write
+                {
+                    return Some((*operation, (**intent).clone()));
+                }
+            }
+        }
+        None
+    }
+
+    pub fn next_cause(&mut self) -> Option<Cause> {
+        self.next_intent().map(|(_, intent)| intent.cause)
+    }
+
+    // ---- What people do.
+
+    pub fn stack(&self) -> &Stack {
+        self.s.objects.stack.as_ref().expect("the Stack is gone")
+    }
+
+    pub fn stack_mut(&mut self) -> &mut Stack {
+        self.touch_stack();
+        self.s.objects.stack.as_mut().expect("the Stack is gone")
+    }
+
+    /// Changes the specification: a new generation.
+    pub fn edit(&mut self, fields: Value) -> &mut World {
+        let stack = self.stack_mut();
+        let mut spec = serde_json::to_value(&stack.spec).unwrap();
+        for (key, value) in fields.as_object().unwrap() {
+            spec[key] = value.clone();
+        }
+        stack.spec = serde_json::from_value(spec).unwrap();
+        *stack.metadata.generation.as_mut().unwrap() += 1;
+        self
+    }
+
+    pub fn request(&mut self, value: &str) -> &mut World {
+        let annotations = &mut self.stack_mut().metadata.annotations;
+        annotations
+            .get_or_insert_default()
+            .insert("pulumi.com/reconciliation-request".into(), value.to_owned());
+        self
+    }
+
+    pub fn delete(&mut self) -> &mut World {
+        let now = windlass_core::record::time(self.s.now.0);
+        let metadata = &mut self.stack_mut().metadata;
+        if metadata.deletion_timestamp.is_none() {
+            metadata.deletion_timestamp = Some(now);
+            *metadata.generation.as_mut().unwrap() += 1;
+        }
+        self
+    }
+
+    /// A new commit, and the source says so.
+    pub fn push(&mut self, revision: &str, subtree: &str) -> &mut World {
+        self.revision = revision.to_owned();
+        self.subtree = subtree.to_owned();
+        self.s.source_signal += 1;
+        self
+    }
+
+    /// Another Stack that ran so long ago, or never.
+    pub fn other(&mut self, name: &str, ran_seconds_ago: Option<u64>) -> &mut StackView {
+        let at = |ago: u64| Timestamp(self.s.now.0 - i64::try_from(ago).unwrap() * 1000);
+        let last = ran_seconds_ago.map(|ago| LastRunView {
+            name: format!("{name}-1"),
+            generation: 1,
+            reconcile_request: None,
+            succeeded: true,
+            at: at(ago),
+        });
+        let view = StackView {
+            generation: 1,
+            last,
+            ..StackView::default()
+        };
+        self.s.objects.stacks.insert(name.to_owned(), view);
+        self.s.objects.stacks.get_mut(name).unwrap()
+    }
+
+    // ---- What goes wrong.
+
+    pub fn hold_run(&mut self) {
+        self.held.insert(Slot::Run);
+    }
+
+    /// The runs that were held end, as the world says.
+    pub fn let_run_end(&mut self) -> Decision {
+        self.held.remove(&Slot::Run);
+        self.settle()
+    }
+
+    /// The workspace's process is gone; with proof or without.
+    pub fn kill_workspace(&mut self, proof: bool) -> &mut World {
+        let workspace = &mut self.s.objects.workspace;
+        if let Some(instance) = workspace.current.take()
+            && proof
+        {
+            workspace.ended.push(instance.uid);
+        }
+        self
+    }
+
+    pub fn workspace_phase(&mut self, phase: InstancePhase) -> &mut World {
+        self.s.objects.workspace.current.as_mut().unwrap().phase = phase;
+        self
+    }
+
+    /// Forgets everything that is only remembered.
+    pub fn amnesia(&mut self) -> &mut World {
+        self.s.seen = Observations::default();
+        self
+    }
+
+    // ---- What is to be seen.
+
+    pub fn status(&self) -> StackStatus {
+        self.stack().status.clone().unwrap_or_default()
+    }
+
+    pub fn last(&self) -> LastUpdate {
+        self.status().last_update.expect("no run is recorded")
+    }
+
+    pub fn conditions(&self) -> Conditions {
+        let mut all: Conditions = self
+            .status()
+            .conditions
+            .into_iter()
+            .map(|c| (c.type_, c.status, c.reason, c.message))
+            .collect();
+        all.sort();
+        all
+    }
+
+    /// The reason of the condition that says most: Stalled, else Reconciling, else Ready.
+    pub fn reason(&self) -> String {
+        let all = self.status().conditions;
+        let of = |wanted: &str| all.iter().find(|c| c.type_ == wanted);
+        of("Stalled")
+            .or_else(|| of("Reconciling"))
+            .or_else(|| of("Ready"))
+            .map(|c| c.reason.clone())
+            .unwrap_or_default()
+    }
+
+    /// The message beside [`World::reason`].
+    pub fn message(&self) -> String {
+        let reason = self.reason();
+        let all = self.status().conditions;
+        all.into_iter()
+            .find(|c| c.reason == reason)
+            .map(|c| c.message)
+            .unwrap_or_default()
+    }
+
+    pub fn operations(&self) -> Vec<Operation> {
+        self.runs.iter().map(|run| run.operation).collect()
+    }
+
+    pub fn newest_update(&self) -> &Update {
+        self.s.objects.updates.last().expect("there is no Update")
+    }
+
+    pub fn gone(&self) -> bool {
+        self.s.objects.stack.is_none()
+    }
+
+    // ---- Tasks.
+
+    /// Answers tasks as the outside would, and notes what an agent was asked to run.
+    pub fn answer(&mut self, tasks: &[Task]) {
+        for Task { cause, kind } in tasks {
+            let (now, slot) = (self.s.now, kind.slot());
+            if let TaskKind::Run { update, instance } = kind {
+                self.agent_starts(update, instance);
+            }
+            let out = self.held.contains(&slot);
+            let trouble = self.trouble.get(&slot).cloned();
+            let seen = &mut self.s.seen;
+            match kind {
+                TaskKind::Resolve => {
+                    let value = Resolution {
+                        revision: self.revision.clone(),
+                        dir: String::new(),
+                        poll_after_ms: Some(60_000),
+                        workspace_path: false,
+                        artifact: json!({"commit": self.revision}),
+                    };
+                    settle_obs(&mut seen.source, cause, now, out, trouble, value);
+                }
+                TaskKind::Fetch { resolution } => {
+                    let value = Tree {
+                        program: ProgramSource::Tree {
+                            digest: format!("sha256:{}", resolution.revision),
+                            dir: String::new(),
+                        },
+                        subtree: self.subtree.clone(),
+                        project: Some(ProjectInfo {
+                            name: "app".into(),
+                            runtime: "yaml".into(),
+                        }),
+                    };
+                    settle_obs(&mut seen.tree, cause, now, out, trouble, value);
+                }
+                TaskKind::OpenBackend { .. } => {
+                    let value = Session {
+                        stack: "org/app/dev".into(),
+                        env: BTreeMap::new(),
+                    };
+                    settle_obs(&mut seen.backend, cause, now, out, trouble, value);
+                }
+                TaskKind::Run { update, .. } => {
+                    let mut summary = self.journal[update].clone();
+                    summary.ended_at_ms = now.0;
+                    let value = RunEnd {
+                        update: update.clone(),
+                        has_outputs: summary.outputs.is_some(),
+                        summary,
+                    };
+                    settle_obs(&mut seen.run, cause, now, out, trouble, value);
+                }
+                TaskKind::Cancel { update, .. } => {
+                    if out_run(&self.held) {
+                        let cancelled = super::failed(
+                            windlass_core::failure::FailureClass::Cancelled,
+                            "cancelled on request",
+                        );
+                        self.journal.insert(update.clone(), cancelled);
+                    }
+                    settle_obs(&mut seen.cancel, cause, now, out, trouble, ());
+                }
+            }
+        }
+    }
+
+    fn agent_starts(&mut self, name: &str, instance: &str) {
+        let update = self.update(name).clone();
+        let intent = update.spec.intent.clone().unwrap();
+        let record = update.status.as_ref().and_then(|status| status.run.clone());
+        let record = record.expect("a run is recorded before its agent is asked");
+        assert_eq!(record.instance, instance, "only there");
+        let current = self.s.objects.workspace.current.as_ref();
+        assert_eq!(
+            current.map(|i| i.uid.as_str()),
+            Some(instance),
+            "it is there"
+        );
+        if self.journal.contains_key(name) {
+            return;
+        }
+        self.runs.push(Run {
+            update: name.to_owned(),
+            operation: update.spec.operation().unwrap(),
+            cause: intent.cause,
+            revision: intent.revision,
+        });
+        let mut end = self.ends.pop_front().unwrap_or_else(succeeded);
+        end.started_at_ms = self.s.now.0;
+        self.journal.insert(name.to_owned(), end);
+    }
+
+    pub fn update(&self, name: &str) -> &Update {
+        let mut all = self.s.objects.updates.iter();
+        all.find(|u| u.metadata.name.as_deref() == Some(name))
+            .expect("there is no such Update")
+    }
+
+    pub fn now(&self) -> Time {
+        windlass_core::record::time(self.s.now.0)
+    }
+}
+
+fn out_run(held: &BTreeSet<Slot>) -> bool {
+    held.contains(&Slot::Run)
+}
+
+fn same(before: &(Objects, Observations), after: &(&Objects, &Observations)) -> bool {
+    let json = |objects: &Objects, seen: &Observations| {
+        (
+            serde_json::to_string(objects).unwrap(),
+            serde_json::to_string(seen).unwrap(),
+        )
+    };
+    json(&before.0, &before.1) == json(after.0, after.1)
+}
+
+fn settle_obs<T>(
+    obs: &mut Obs<T>,
+    cause: &str,
+    now: Timestamp,
+    out: bool,
+    trouble: Option<Failure>,
+    value: T,
+) {
+    let cause = cause.to_owned();
+    let before = std::mem::take(obs);
+    let attempts = match &before {
+        Obs::Failed {
+            cause: asked,
+            attempts,
+            ..
+        } if *asked == cause => *attempts,
+        _ => 0,
+    };
+    let last = match before {
+        Obs::Unknown => None,
+        Obs::Known(known) => Some(known),
+        Obs::Pending { last, .. } | Obs::Failed { last, .. } => last,
+    };
+    *obs = match trouble {
+        _ if out => Obs::Pending {
+            since: now,
+            cause,
+            failed: None,
+            last,
+        },
+        Some(failure) => Obs::Failed {
+            at: now,
+            attempts: attempts + 1,
+            retry_at: failure.class.retries().then(|| {
+                retry::next_attempt(
+                    now,
+                    failure.class,
+                    attempts + 1,
+                    Pauses::default(),
+                    &"world",
+                )
+            }),
+            failure,
+            cause,
+            last,
+        },
+        None => Obs::Known(Known {
+            at: now,
+            cause,
+            value,
+        }),
+    };
+}
