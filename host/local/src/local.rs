@@ -1,0 +1,575 @@
+//! Wires the ports and runs the engine over a directory of manifests.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{Flock, FlockArg};
+use serde_json::json;
+use windlass_api::Stack;
+use windlass_core::Decision;
+use windlass_core::snapshot::{Config, Snapshot};
+use windlass_engine::{Handle, Key, Observer, Runner, Settings, StoreError};
+use windlass_fetch::{FetchConfig, Fetcher, Poller, WorkerCommand};
+use windlass_wasm::outside::http::HttpClient;
+use windlass_wasm::{Builtins, HostOptions, Network, PluginHost, Policy, Work};
+
+use crate::clock;
+use crate::config::{LocalConfig, LocalObserver};
+use crate::db::{Db, Side, kind};
+use crate::error::{AtPath, LocalError};
+use crate::held::HeldOutputs;
+use crate::objects;
+use crate::outside::LocalOutside;
+use crate::rows::StackRow;
+use crate::store::LocalStore;
+use crate::sync::{Synced, sync};
+use crate::tasks::LocalTasks;
+use crate::workspaces::Workspaces;
+
+/// How often manifests, plugins and requests of other processes are looked for.
+const LOOK: Duration = Duration::from_millis(300);
+/// Updates kept per Stack, beside those of a day.
+const KEEP_UPDATES: usize = 10;
+
+/// A reconciler of one directory, ready to run.
+pub struct Local {
+    config: LocalConfig,
+    observer: Arc<dyn LocalObserver>,
+    db: Arc<Db>,
+    store: Arc<LocalStore>,
+    tasks: Arc<LocalTasks>,
+    outside: Arc<LocalOutside>,
+    workspaces: Arc<Workspaces>,
+    runner: Runner<LocalStore, LocalTasks, Steps>,
+    handle: Handle,
+    known: BTreeSet<Key>,
+    /// Held for as long as this process works on the directory.
+    lock: Flock<File>,
+    begun: Instant,
+}
+
+/// Speaks to a running [`Local`].
+#[derive(Clone)]
+pub struct LocalHandle(Handle);
+
+impl LocalHandle {
+    /// Ends the work politely: runs that go on stay with their agents, and the next start goes on with them.
+    pub fn detach(&self) {
+        self.0.stop();
+    }
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Report {
+    pub rows: Vec<StackRow>,
+    pub elapsed: Duration,
+    /// Runs that ended meanwhile.
+    pub runs: u32,
+}
+
+/// Saves what decisions were made from, and passes news on.
+pub struct Steps {
+    db: Arc<Db>,
+    observer: Arc<dyn LocalObserver>,
+    last: Mutex<std::collections::HashMap<Key, String>>,
+}
+
+impl Observer for Steps {
+    fn stepped(&self, key: &Key, snapshot: &Snapshot, decision: &Decision) {
+        self.observer.stepped(key, snapshot, decision);
+        // Saved when the decision is another one, not for every look.
+        let digest = windlass_core::digest::digest(decision);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.insert(key.clone(), digest.clone()) == Some(digest) {
+            return;
+        }
+        if let Err(error) = self
+            .db
+            .put_side(Side::Snapshots, &key.namespace, &key.name, snapshot)
+        {
+            tracing::warn!(%key, %error, "saving a snapshot");
+        }
+    }
+
+    fn store_failed(&self, key: &Key, error: &StoreError) {
+        self.observer.problem(Some(key), &error.to_string());
+    }
+}
+
+impl Local {
+    /// Opens the data directory, loads the plugins, reads the manifests. The second part holds warnings.
+    ///
+    /// # Errors
+    /// Manifests or a policy that cannot be used, a data directory that is in use, a missing program.
+    pub async fn open(
+        config: LocalConfig,
+        observer: Arc<dyn LocalObserver>,
+    ) -> Result<(Local, Vec<String>), LocalError> {
+        let begun = Instant::now();
+        let mut config = config;
+        let private = |path: &std::path::Path| {
+            std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(path)
+                .at(path)
+        };
+        private(&config.data_dir)?;
+        config.data_dir = std::fs::canonicalize(&config.data_dir).at(&config.data_dir)?;
+        if !config.agent.exists() {
+            return Err(LocalError::Missing {
+                what: "windlass-agent",
+                path: config.agent.clone(),
+            });
+        }
+        let lock = lock(&config)?;
+        let db = Arc::new(Db::open(&config.store_path())?);
+        let epoch = next_epoch(&db).map_err(|error| db.fatal(error))?;
+        let fetcher = fetcher(&config)?;
+        if let Some(gap) = fetcher.sandbox_gap() {
+            observer.problem(
+                None,
+                &format!("the sandbox of the fetching process is incomplete: {gap}"),
+            );
+        }
+        let outside = Arc::new(LocalOutside::new(
+            Arc::clone(&db),
+            Poller::new(fetcher.clone()),
+            HttpClient::new(network()),
+        ));
+        let plugins = plugins(&config, Arc::clone(&outside)).await?;
+        let workspaces = Arc::new(Workspaces::new(
+            Arc::clone(&db),
+            &config.data_dir,
+            config.agent.clone(),
+            epoch,
+            clock,
+        ));
+        let outputs = Arc::new(HeldOutputs::default());
+        let store = Arc::new(LocalStore {
+            db: Arc::clone(&db),
+            workspaces: Arc::clone(&workspaces),
+            outputs: Arc::clone(&outputs),
+            observer: Arc::clone(&observer),
+            handle: tokio::sync::OnceCell::new(),
+        });
+        let tasks = Arc::new(LocalTasks {
+            db: Arc::clone(&db),
+            plugins,
+            fetcher,
+            workspaces: Arc::clone(&workspaces),
+            outputs,
+            observer: Arc::clone(&observer),
+            credentials: Mutex::default(),
+            ended_runs: std::sync::atomic::AtomicU32::new(0),
+        });
+        let settings = Settings {
+            epoch,
+            config: Config {
+                default_idle_seconds: config.idle_seconds,
+                keep_updates: KEEP_UPDATES,
+                workspace_path: false,
+            },
+        };
+        let steps = Arc::new(Steps {
+            db: Arc::clone(&db),
+            observer: Arc::clone(&observer),
+            last: Mutex::default(),
+        });
+        let (runner, handle) = Runner::new(
+            settings,
+            Arc::clone(&store),
+            Arc::clone(&tasks),
+            steps,
+            config.parallel,
+            clock,
+        );
+        workspaces.wakes(handle.clone());
+        outside.tells(handle.clone());
+        let _ = store.handle.set(handle.clone());
+        let synced =
+            sync(&db, &config.manifests, config.destroy).map_err(|error| db.fatal(error))?;
+        let Synced {
+            warnings,
+            errors,
+            stacks,
+            ..
+        } = synced;
+        if !errors.is_empty() {
+            return Err(LocalError::BadInput(errors));
+        }
+        for key in &stacks {
+            handle.wake(key.clone());
+        }
+        let local = Local {
+            config,
+            observer,
+            db,
+            store,
+            tasks,
+            outside,
+            workspaces,
+            runner,
+            handle,
+            known: stacks,
+            lock,
+            begun,
+        };
+        Ok((local, warnings))
+    }
+
+    pub fn handle(&self) -> LocalHandle {
+        LocalHandle(self.handle.clone())
+    }
+
+    /// Runs until detached, or with `once` until nothing goes on any more.
+    ///
+    /// # Errors
+    /// The store fails at the end.
+    pub async fn run(self) -> Result<Report, LocalError> {
+        let Local {
+            config,
+            observer,
+            db,
+            store,
+            tasks,
+            outside,
+            workspaces,
+            runner,
+            handle,
+            known,
+            lock,
+            begun,
+        } = self;
+        let watcher = Watcher {
+            config: config.clone(),
+            db: Arc::clone(&db),
+            store: Arc::clone(&store),
+            outside,
+            workspaces: Arc::clone(&workspaces),
+            handle: handle.clone(),
+            observer,
+            known: known.clone(),
+            complaints: Vec::new(),
+        };
+        let watching = tokio::spawn(watcher.watch());
+        let reloading = {
+            let plugins = tasks.plugins.clone();
+            tokio::spawn(async move { plugins.watch(Duration::from_secs(1)).await })
+        };
+        runner.run(config.once).await;
+        watching.abort();
+        reloading.abort();
+        let rows = rows(&db, &tasks, &known)
+            .await
+            .map_err(|error| db.fatal(error))?;
+        if config.once {
+            let idle = idle(&db, &known).map_err(|error| db.fatal(error))?;
+            workspaces.stop_all(&idle).await;
+        }
+        drop(lock);
+        Ok(Report {
+            rows,
+            elapsed: begun.elapsed(),
+            runs: tasks.ended_runs.load(Ordering::Relaxed),
+        })
+    }
+}
+
+/// One process at a time works on a data directory. The lock goes with the process, however it ends.
+fn lock(config: &LocalConfig) -> Result<Flock<File>, LocalError> {
+    use std::io::{Read as _, Seek as _, Write as _};
+    let path = config.data_dir.join("lock");
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)
+        .at(&path)?;
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(mut lock) => {
+            lock.set_len(0).at(&path)?;
+            lock.rewind().at(&path)?;
+            write!(lock, "{}", std::process::id()).at(&path)?;
+            Ok(lock)
+        }
+        Err((mut file, _)) => {
+            let mut pid = String::new();
+            let _ = file.read_to_string(&mut pid);
+            Err(LocalError::InUse {
+                path: config.data_dir.clone(),
+                pid,
+            })
+        }
+    }
+}
+
+/// Each process that works on the directory has a higher epoch than those before it: agents refuse the older.
+fn next_epoch(db: &Db) -> Result<u64, crate::db::DbError> {
+    let before: u64 = db.side(Side::Workspaces, "", "epoch")?.unwrap_or(0);
+    db.put_side(Side::Workspaces, "", "epoch", &(before + 1))?;
+    Ok(before + 1)
+}
+
+/// This machine is its owner's: servers of its own may be reached.
+fn network() -> Network {
+    Network {
+        loopback: true,
+        ..Network::default()
+    }
+}
+
+fn fetcher(config: &LocalConfig) -> Result<Fetcher, LocalError> {
+    let (program, args) = config.fetch_worker.clone();
+    let mut fetch = FetchConfig::new(
+        config.data_dir.join("trees"),
+        WorkerCommand { program, args },
+    );
+    fetch.allow_file_urls = true;
+    fetch.allow_loopback = true;
+    if let Ok(path) = std::env::var("SSL_CERT_FILE") {
+        fetch.extra_ca_pem = std::fs::read_to_string(path).ok();
+    }
+    Fetcher::new(fetch).map_err(|error| LocalError::Fetch(error.to_string()))
+}
+
+async fn plugins(
+    config: &LocalConfig,
+    outside: Arc<LocalOutside>,
+) -> Result<PluginHost, LocalError> {
+    let policy = match &config.policy {
+        Some(path) => Policy::read(path).map_err(|error| LocalError::Policy(error.to_string()))?,
+        None => Policy::default(),
+    };
+    let builtins = match &config.builtin_digests {
+        Some(path) => {
+            let text = std::fs::read_to_string(path).at(path)?;
+            let digests = serde_json::from_str(&text).map_err(|error| LocalError::Damaged {
+                path: path.clone(),
+                message: error.to_string(),
+            })?;
+            Builtins(digests)
+        }
+        None => Builtins::default(),
+    };
+    let options = HostOptions {
+        plugin_dirs: config.plugin_dirs.clone(),
+        cache_dir: config.data_dir.join("code"),
+        policy,
+        builtins,
+        file_urls: true,
+        network: network(),
+        threads: 0,
+    };
+    PluginHost::new(options, outside)
+        .await
+        .map_err(|error| LocalError::Plugins(error.to_string()))
+}
+
+/// Looks for changes of the manifests, and for what other processes have written.
+struct Watcher {
+    config: LocalConfig,
+    db: Arc<Db>,
+    store: Arc<LocalStore>,
+    outside: Arc<LocalOutside>,
+    workspaces: Arc<Workspaces>,
+    handle: Handle,
+    observer: Arc<dyn LocalObserver>,
+    known: BTreeSet<Key>,
+    complaints: Vec<String>,
+}
+
+impl Watcher {
+    async fn watch(mut self) {
+        let mut version = self.db.data_version().unwrap_or_default();
+        let mut stamp = stamp(&self.config);
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let now = self.db.data_version().unwrap_or_default();
+            if now != version {
+                version = now;
+                self.wake_all();
+            }
+            let seen = stamp_of(&self.config).await;
+            // A deletion goes on in steps: dependents first, then what they needed.
+            let deleting = self.config.destroy || !self.gone().is_empty();
+            if seen != stamp || deleting {
+                stamp = seen;
+                self.look();
+            }
+        }
+    }
+
+    fn wake_all(&self) {
+        for key in &self.known {
+            self.handle.wake(key.clone());
+        }
+    }
+
+    /// Known Stacks that are no longer stored.
+    fn gone(&self) -> Vec<Key> {
+        let stored = |key: &Key| {
+            self.db
+                .get::<serde_json::Value>(kind::STACK, &key.namespace, &key.name)
+                .is_ok_and(|found| found.is_some())
+        };
+        self.known
+            .iter()
+            .filter(|key| !stored(key))
+            .cloned()
+            .collect()
+    }
+
+    fn look(&mut self) {
+        for key in self.gone() {
+            self.outside.forget(&key);
+            if let Err(error) = self.workspaces.forget(&key) {
+                self.observer.problem(Some(&key), &error.to_string());
+            }
+            self.known.remove(&key);
+            self.handle.wake(key);
+        }
+        match sync(&self.db, &self.config.manifests, self.config.destroy) {
+            Ok(synced) => {
+                let Synced {
+                    touched,
+                    sources,
+                    warnings,
+                    errors,
+                    stacks,
+                } = synced;
+                let complaints: Vec<String> = errors.into_iter().chain(warnings).collect();
+                for complaint in complaints
+                    .iter()
+                    .filter(|text| !self.complaints.contains(text))
+                {
+                    self.observer.problem(None, complaint);
+                }
+                self.complaints = complaints;
+                self.known.extend(stacks);
+                for key in touched {
+                    if self.store.collect(&key).is_ok() {
+                        self.handle.wake(key);
+                    }
+                }
+                for key in sources {
+                    self.handle.source_changed(key);
+                }
+            }
+            Err(error) => self.observer.problem(None, &error.to_string()),
+        }
+    }
+}
+
+/// Changes whenever a manifest does: paths, sizes, times.
+fn stamp(config: &LocalConfig) -> String {
+    let mut seen = Vec::new();
+    for path in &config.manifests {
+        let listed = std::fs::read_dir(path)
+            .map(|entries| entries.flatten().map(|entry| entry.path()).collect());
+        let mut files: Vec<_> = listed.unwrap_or_else(|_| vec![path.clone()]);
+        files.sort();
+        for file in files {
+            if let Ok(meta) = std::fs::metadata(&file) {
+                let modified = meta
+                    .modified()
+                    .ok()
+                    .and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+                seen.push((
+                    file,
+                    meta.len(),
+                    modified.map(|time| time.as_nanos().to_string()),
+                ));
+            }
+        }
+    }
+    windlass_core::digest::digest(&seen)
+}
+
+async fn stamp_of(config: &LocalConfig) -> String {
+    let config = config.clone();
+    tokio::task::spawn_blocking(move || stamp(&config))
+        .await
+        .unwrap_or_default()
+}
+
+/// Stacks without a run that goes on: their agents are of no use to a process that ends.
+fn idle(db: &Db, known: &BTreeSet<Key>) -> Result<Vec<Key>, crate::db::DbError> {
+    let mut idle = Vec::new();
+    for key in known {
+        let open = objects::updates(db, key)?.iter().any(|update| {
+            let conditions = update
+                .status
+                .as_ref()
+                .map(|status| status.conditions.as_slice())
+                .unwrap_or_default();
+            !windlass_api::conditions::is_true(conditions, windlass_api::conditions::COMPLETE)
+        });
+        if !open {
+            idle.push(key.clone());
+        }
+    }
+    Ok(idle)
+}
+
+/// One row for each Stack, with the health component's verdict.
+async fn rows(
+    db: &Db,
+    tasks: &LocalTasks,
+    known: &BTreeSet<Key>,
+) -> Result<Vec<StackRow>, crate::db::DbError> {
+    let mut rows = Vec::new();
+    let mut keys = known.clone();
+    for stored in db.list::<Stack>(kind::STACK, None)? {
+        let metadata = stored.object.metadata;
+        keys.insert(Key::new(
+            metadata.namespace.unwrap_or_default(),
+            metadata.name.unwrap_or_default(),
+        ));
+    }
+    for key in keys {
+        let Some(stored) = db.get::<Stack>(kind::STACK, &key.namespace, &key.name)? else {
+            rows.push(StackRow::deleted(&key));
+            continue;
+        };
+        let stack = stored.object;
+        let mut row = StackRow::of(&stack, &objects::updates(db, &key)?);
+        let mut object = serde_json::to_value(&stack)?;
+        object["apiVersion"] = json!("pulumi.com/v1");
+        object["kind"] = json!("Stack");
+        let work = Work {
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            ..Work::default()
+        };
+        let verdict = tasks
+            .plugins
+            .assess(
+                "pulumi.com/Stack",
+                object.to_string(),
+                "{}".to_owned(),
+                &work,
+            )
+            .await
+            .result;
+        match verdict {
+            Ok(health) => {
+                row.health = format!("{:?}", health.status);
+                row.health_message = health.message;
+            }
+            Err(error) => {
+                row.health = "Unknown".to_owned();
+                row.health_message = error.to_string();
+            }
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}

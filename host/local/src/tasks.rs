@@ -1,0 +1,609 @@
+//! The engine's tasks on one machine: ask plugins, fetch trees, drive runs.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+use tokio_stream::StreamExt;
+use windlass_agent::client::{AgentClient, ClientError, RunEvent};
+use windlass_api::Stack;
+use windlass_api::intent::RunSummary;
+use windlass_api::run::{
+    FailureEvidence, InterruptCause, ProgramSource, ProjectInfo, RunResult, RunState,
+};
+use windlass_core::decision::TaskKind;
+use windlass_core::failure::{Failure, FailureClass};
+use windlass_core::request::{Mounts, run_request};
+use windlass_core::snapshot::{Resolution, RunEnd, Session, Tree};
+use windlass_core::spec::{SourceKind, check};
+use windlass_engine::{Found, Key, TaskInput, Tasks};
+use windlass_fetch::{
+    Artifact as FetchArtifact, ErrorClass as FetchClass, FetchError, Fetcher, TreeRequest,
+};
+use windlass_sdk::{Artifact, ErrorClass, LockHolder, LockVerdict, Outcome, ReportedLock};
+use windlass_wasm::{PluginError, PluginHost, Work};
+
+use crate::config::LocalObserver;
+use crate::db::Db;
+use crate::environment::{CONFIG_MAPS, SECRETS, write_mounts};
+use crate::held::HeldOutputs;
+use crate::outside::{fetch_credential, files};
+use crate::workspaces::Workspaces;
+use crate::{backend, process};
+
+/// Tasks over plugins, the fetcher and the agents.
+pub struct LocalTasks {
+    pub db: Arc<Db>,
+    pub plugins: PluginHost,
+    pub fetcher: Fetcher,
+    pub workspaces: Arc<Workspaces>,
+    pub outputs: Arc<HeldOutputs>,
+    pub observer: Arc<dyn LocalObserver>,
+    /// Credentials of resolved artifacts, by Stack: they never stand in a snapshot.
+    pub credentials: Mutex<HashMap<Key, Option<windlass_fetch::Credential>>>,
+    /// Runs that ended under this process's eyes.
+    pub ended_runs: std::sync::atomic::AtomicU32,
+}
+
+impl Tasks for LocalTasks {
+    async fn run(&self, input: TaskInput) -> Result<Found, Failure> {
+        let stack = input
+            .objects
+            .stack
+            .as_ref()
+            .ok_or_else(|| lost("the Stack is gone"))?;
+        match &input.kind {
+            TaskKind::Resolve => self.resolve(&input, stack).await.map(Found::Source),
+            TaskKind::Fetch { resolution } => {
+                self.fetch(&input, stack, resolution).await.map(Found::Tree)
+            }
+            TaskKind::OpenBackend { project } => self
+                .open(&input, stack, project.as_deref())
+                .await
+                .map(Found::Backend),
+            TaskKind::Run { update, instance } => self
+                .drive(&input, stack, update, instance)
+                .await
+                .map(|end| Found::Run(Box::new(end))),
+            TaskKind::Cancel { update, instance } => {
+                let client = self.client(&input.key, instance).await?;
+                match client.cancel_run(update).await {
+                    // It is over, or was never there: its own task says which.
+                    Ok(()) | Err(ClientError::UnknownRun(_)) => Ok(Found::Cancelling),
+                    Err(error) => Err(agent_failure(&error)),
+                }
+            }
+        }
+    }
+}
+
+impl LocalTasks {
+    async fn resolve(&self, input: &TaskInput, stack: &Stack) -> Result<Resolution, Failure> {
+        let checked =
+            check(stack, false).map_err(|error| invalid("SpecInvalid", error.to_string()))?;
+        let SourceKind::Provider(provider) = checked.source else {
+            return Err(invalid(
+                "SpecInvalid",
+                "the Stack names no source".to_owned(),
+            ));
+        };
+        let work = work(input, stack);
+        let errors = self
+            .plugins
+            .validate(&provider, &work)
+            .await
+            .result
+            .map_err(|error| plugin_failure(&error))?;
+        if !errors.is_empty() {
+            let text: Vec<String> = errors.into_iter().map(|error| error.message).collect();
+            return Err(invalid("SpecInvalid", text.join("; ")));
+        }
+        let previous = stack
+            .status
+            .as_ref()
+            .and_then(|status| status.last_update.as_ref())
+            .and_then(|last| last.last_attempted_commit.as_deref());
+        let resolved = self
+            .plugins
+            .resolve(&provider, &work, previous)
+            .await
+            .result
+            .map_err(|e| plugin_failure(&e))?;
+        let credential = resolved.credential.as_ref().map(fetch_credential);
+        self.credentials
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(input.key.clone(), credential);
+        let windlass_sdk::Resolution {
+            revision,
+            artifact,
+            dir,
+            poll_after_ms,
+        } = resolved.resolution;
+        let workspace_path = matches!(artifact, Artifact::WorkspacePath { .. });
+        if workspace_path {
+            return Err(invalid(
+                "SourceUnsupported",
+                "a program that lies in an image needs a cluster".to_owned(),
+            ));
+        }
+        let artifact = serde_json::to_value(artifact)
+            .map_err(|error| invalid("SourceInvalid", error.to_string()))?;
+        Ok(Resolution {
+            revision,
+            dir,
+            poll_after_ms,
+            workspace_path,
+            artifact,
+        })
+    }
+
+    async fn fetch(
+        &self,
+        input: &TaskInput,
+        stack: &Stack,
+        resolution: &Resolution,
+    ) -> Result<Tree, Failure> {
+        let held = self
+            .credentials
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&input.key)
+            .cloned();
+        let credential = match held {
+            Some(credential) => credential,
+            None => {
+                self.resolve(input, stack).await?;
+                let held = self
+                    .credentials
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                held.get(&input.key).cloned().flatten()
+            }
+        };
+        let artifact: Artifact = serde_json::from_value(resolution.artifact.clone())
+            .map_err(|error| invalid("SourceInvalid", error.to_string()))?;
+        let artifact = match artifact {
+            Artifact::GitTree {
+                url,
+                commit,
+                auth: _,
+                depth: _,
+            } => FetchArtifact::GitTree { url, commit },
+            Artifact::Archive {
+                url,
+                digest,
+                auth: _,
+            } => FetchArtifact::Archive { url, digest },
+            Artifact::Files { files: list } => FetchArtifact::Files(files(list)),
+            Artifact::WorkspacePath { .. } | Artifact::Other { .. } => {
+                let text =
+                    "the source provider answers with an artifact that this version cannot fetch";
+                return Err(invalid("SourceUnsupported", text.to_owned()));
+            }
+        };
+        let tree = self
+            .fetcher
+            .fetch(TreeRequest {
+                artifact,
+                credential,
+            })
+            .await
+            .map_err(|e| fetch_failure(&e))?;
+        let subtree = self
+            .fetcher
+            .subtree_digest(&tree.digest, &resolution.dir)
+            .await
+            .map_err(|error| fetch_failure(&error))?;
+        let project = self.project(&tree.digest, &resolution.dir).await?;
+        let program = ProgramSource::Tree {
+            digest: tree.digest.clone(),
+            dir: resolution.dir.clone(),
+        };
+        Ok(Tree {
+            program,
+            subtree,
+            project: Some(project),
+        })
+    }
+
+    /// Name and runtime from the project file of a stored tree.
+    async fn project(&self, digest: &str, dir: &str) -> Result<ProjectInfo, Failure> {
+        let reader = self
+            .fetcher
+            .open(digest, Some(dir))
+            .await
+            .map_err(|error| fetch_failure(&error))?;
+        let found = tokio::task::spawn_blocking(move || crate::project::read(reader)).await;
+        match found {
+            Ok(Ok(project)) => Ok(project),
+            Ok(Err(error)) => Err(invalid("ProjectInvalid", error.to_string())),
+            Err(error) => Err(lost(&error.to_string())),
+        }
+    }
+
+    async fn open(
+        &self,
+        input: &TaskInput,
+        stack: &Stack,
+        project: Option<&str>,
+    ) -> Result<Session, Failure> {
+        let url = backend::url(&self.db, stack).map_err(|error| lost(&error.to_string()))?;
+        let done = self
+            .plugins
+            .open_backend(&url, project, &stack.spec.stack, &work(input, stack))
+            .await;
+        let session = done.result.map_err(|error| plugin_failure(&error))?;
+        Ok(Session {
+            stack: session.stack,
+            env: session.env,
+        })
+    }
+
+    async fn client(&self, key: &Key, instance: &str) -> Result<AgentClient, Failure> {
+        self.workspaces
+            .client(key, instance)
+            .await
+            .map_err(|error| lost(&error))
+    }
+
+    /// Starts the run unless it was, and follows it to its end.
+    async fn drive(
+        &self,
+        input: &TaskInput,
+        stack: &Stack,
+        update: &str,
+        instance: &str,
+    ) -> Result<RunEnd, Failure> {
+        let ours = windlass_core::run::ours(stack, &input.objects.updates)
+            .find(|ours| ours.name == update)
+            .ok_or_else(|| lost("the Update is gone"))?;
+        let client = self.client(&input.key, instance).await?;
+        let dir = self.workspaces.dir(&input.key).join("files");
+        let known = client
+            .list_runs()
+            .await
+            .map_err(|e| agent_failure(&e))?
+            .iter()
+            .any(|run| run.id == update);
+        if !known {
+            if let ProgramSource::Tree { digest, .. } = &ours.intent.program
+                && !client
+                    .has_tree(digest)
+                    .await
+                    .map_err(|error| agent_failure(&error))?
+            {
+                self.push(&client, input, stack, digest).await?;
+            }
+            write_mounts(&self.db, stack, &dir).map_err(|error| {
+                Failure::new(FailureClass::Unavailable, "MountFailed", error.to_string())
+            })?;
+            let mounts = Mounts {
+                config_maps: CONFIG_MAPS,
+                secrets: SECRETS,
+            };
+            let request = run_request(stack, ours, input.epoch, &mounts);
+            client
+                .start_run(&request)
+                .await
+                .map_err(|error| agent_failure(&error))?;
+        }
+        let mut events = client
+            .watch_run(update, 0)
+            .await
+            .map_err(|error| agent_failure(&error))?;
+        while let Some(event) = events.next().await {
+            match event.map_err(|error| agent_failure(&error))? {
+                RunEvent::Progress(progress) => {
+                    self.observer.progress(&input.key, update, &progress)
+                }
+                RunEvent::Log(line) => self.observer.log(&input.key, &line.text),
+                RunEvent::Result(result) => {
+                    return Ok(self.ended(input, stack, update, *result).await);
+                }
+            }
+        }
+        Err(Failure::new(
+            FailureClass::Unavailable,
+            "WatchEnded",
+            "the agent stopped telling of the run",
+        ))
+    }
+
+    async fn push(
+        &self,
+        client: &AgentClient,
+        input: &TaskInput,
+        stack: &Stack,
+        digest: &str,
+    ) -> Result<(), Failure> {
+        let reader = match self.fetcher.open(digest, None).await {
+            Ok(reader) => reader,
+            // Collected since: the resolution that is known now may still lead there.
+            Err(FetchError::TreeNotStored { .. }) => {
+                let resolution = self.resolve(input, stack).await?;
+                self.fetch(input, stack, &resolution).await?;
+                self.fetcher
+                    .open(digest, None)
+                    .await
+                    .map_err(|error| fetch_failure(&error))?
+            }
+            Err(error) => return Err(fetch_failure(&error)),
+        };
+        let stream = crate::stream::from_blocking(reader);
+        client
+            .put_tree(digest, stream)
+            .await
+            .map_err(|error| agent_failure(&error))?;
+        Ok(())
+    }
+
+    /// What a run's end means: the backend adapter judges failures.
+    async fn ended(
+        &self,
+        input: &TaskInput,
+        stack: &Stack,
+        update: &str,
+        result: RunResult,
+    ) -> RunEnd {
+        self.ended_runs
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let RunResult {
+            id: _,
+            operation: _,
+            state,
+            started_at_ms,
+            ended_at_ms,
+            message,
+            failure,
+            outputs,
+            changes,
+            resources,
+            permalink,
+            project,
+            reached_engine,
+        } = result;
+        let evidence = failure.unwrap_or_default();
+        let (mut class, mut reason, mut text) = (None, None, message);
+        let mut stale_locks = Vec::new();
+        if state != RunState::Succeeded {
+            let judged = self.judge(input, stack, state, &evidence, &text).await;
+            class = Some(judged.class.as_str().to_owned());
+            reason = Some(judged.reason);
+            text = judged.message;
+            stale_locks = self.stale_locks(input, stack, &evidence).await;
+        }
+        let masked = outputs.as_ref().map(|outputs| {
+            outputs
+                .iter()
+                .map(|(name, output)| {
+                    let shown = if output.secret {
+                        Value::String(windlass_api::names::MASKED_OUTPUT.to_owned())
+                    } else {
+                        output.value.clone()
+                    };
+                    (name.clone(), shown)
+                })
+                .collect()
+        });
+        let has_outputs = outputs.is_some();
+        if let Some(outputs) = outputs {
+            self.outputs.hold(update, outputs);
+        }
+        let summary = RunSummary {
+            state,
+            class,
+            reason,
+            message: text,
+            changes,
+            resources,
+            outputs: masked,
+            permalink,
+            project,
+            reached_engine,
+            stale_locks,
+            started_at_ms,
+            ended_at_ms,
+        };
+        RunEnd {
+            update: update.to_owned(),
+            summary,
+            has_outputs,
+        }
+    }
+
+    async fn judge(
+        &self,
+        input: &TaskInput,
+        stack: &Stack,
+        state: RunState,
+        evidence: &FailureEvidence,
+        message: &str,
+    ) -> Failure {
+        match (state, evidence.interrupted) {
+            (_, Some(InterruptCause::Cancelled)) => {
+                return Failure::new(FailureClass::Cancelled, "Cancelled", "cancelled on request");
+            }
+            (_, Some(InterruptCause::AgentStopping)) | (RunState::Lost, _) => {
+                let text = if message.is_empty() {
+                    "the run was cut off"
+                } else {
+                    message
+                };
+                return Failure::new(FailureClass::Lost, "RunLost", text);
+            }
+            (_, Some(InterruptCause::DeadlineExceeded)) => {
+                let text = "interrupted at the deadline (spec.timeoutSeconds)";
+                return Failure::new(FailureClass::Program, "DeadlineExceeded", text);
+            }
+            _ => {}
+        }
+        // What the agent alone can see: no CLI, or one that is too old. An edit of the workspace helps, not time.
+        if let (true, Some(reason)) = (evidence.before_cli, &evidence.reason) {
+            return Failure::new(FailureClass::Invalid, reason.clone(), message);
+        }
+        let outcome = outcome(evidence);
+        let url = match backend::url(&self.db, stack) {
+            Ok(url) => url,
+            Err(error) => {
+                return Failure::new(FailureClass::Program, "UpdateFailed", error.to_string());
+            }
+        };
+        match self
+            .plugins
+            .classify(&url, &outcome, &work(input, stack))
+            .await
+            .result
+        {
+            Ok(failure) => Failure::new(
+                failure_class(&failure.class),
+                failure.reason,
+                failure.message,
+            ),
+            Err(error) => {
+                tracing::warn!(key = %input.key, %error, "the backend adapter could not judge a failure");
+                Failure::new(FailureClass::Program, "UpdateFailed", message)
+            }
+        }
+    }
+
+    /// Locks that nobody alive holds. This machine is all there is: a holder is dead if its process is gone.
+    async fn stale_locks(
+        &self,
+        input: &TaskInput,
+        stack: &Stack,
+        evidence: &FailureEvidence,
+    ) -> Vec<String> {
+        if evidence.locks.is_empty() {
+            return Vec::new();
+        }
+        let locks: Vec<ReportedLock> = reported(evidence);
+        let own = self.workspaces.hostname();
+        let dead = |lock: &ReportedLock| {
+            let created = millis(&lock.created);
+            lock.hostname == own && !process::may_live_since(lock.pid, created)
+        };
+        // A host name is a holder only if every lock of that name is dead: they cannot be told apart otherwise.
+        let holders: Vec<LockHolder> = locks
+            .iter()
+            .map(|lock| LockHolder {
+                hostname: lock.hostname.clone(),
+                dead: locks
+                    .iter()
+                    .filter(|other| other.hostname == lock.hostname)
+                    .all(dead),
+            })
+            .collect();
+        let Ok(url) = backend::url(&self.db, stack) else {
+            return Vec::new();
+        };
+        match self
+            .plugins
+            .stale_lock(&url, &locks, &holders, &work(input, stack))
+            .await
+            .result
+        {
+            Ok(LockVerdict::Release) => locks.into_iter().map(|lock| lock.id).collect(),
+            Ok(LockVerdict::Keep) | Err(_) => Vec::new(),
+        }
+    }
+}
+
+/// Milliseconds since the epoch of an RFC 3339 time; the end of time if it cannot be read, so that nothing looks stale.
+fn millis(text: &str) -> i64 {
+    serde_json::from_value::<windlass_api::Time>(json!(text))
+        .map_or(i64::MAX, |time| time.0.as_millisecond())
+}
+
+fn outcome(evidence: &FailureEvidence) -> Outcome {
+    // The same fields under the same names; what the contract does not know is left out.
+    serde_json::to_value(evidence)
+        .and_then(serde_json::from_value)
+        .unwrap_or_default()
+}
+
+fn reported(evidence: &FailureEvidence) -> Vec<ReportedLock> {
+    outcome(evidence).locks
+}
+
+/// What a plugin sees of the Stack.
+pub fn work(input: &TaskInput, stack: &Stack) -> Work {
+    Work {
+        namespace: input.key.namespace.clone(),
+        name: input.key.name.clone(),
+        metadata: json!({
+            "name": input.key.name,
+            "namespace": input.key.namespace,
+            "uid": stack.metadata.uid,
+            "generation": stack.metadata.generation,
+            "annotations": stack.metadata.annotations,
+            "labels": stack.metadata.labels,
+        }),
+        spec: serde_json::to_value(&stack.spec).unwrap_or_default(),
+        now_ms: u64::try_from(input.now.0).unwrap_or_default(),
+    }
+}
+
+fn invalid(reason: &str, message: String) -> Failure {
+    Failure::new(FailureClass::Invalid, reason, message)
+}
+
+fn lost(message: &str) -> Failure {
+    Failure::new(FailureClass::Unavailable, "Unavailable", message)
+}
+
+fn plugin_failure(error: &PluginError) -> Failure {
+    let class = match error.class() {
+        ErrorClass::Invalid => FailureClass::Invalid,
+        ErrorClass::Conflict => FailureClass::Conflict,
+        // It may be put there, granted or allowed later.
+        ErrorClass::NotFound
+        | ErrorClass::Denied
+        | ErrorClass::Unavailable
+        | ErrorClass::Internal => FailureClass::Unavailable,
+    };
+    let class = match error {
+        // No plugin of that name: an edit of the Stack, or a new plugin, which asks again by itself.
+        PluginError::Unknown { .. } => FailureClass::Invalid,
+        _ => class,
+    };
+    Failure::new(class, error.reason(), error.to_string())
+}
+
+fn fetch_failure(error: &FetchError) -> Failure {
+    let class = match error.class() {
+        FetchClass::Invalid | FetchClass::Limit => FailureClass::Invalid,
+        FetchClass::Unavailable | FetchClass::Denied | FetchClass::NotFound => {
+            FailureClass::Unavailable
+        }
+    };
+    Failure::new(class, error.reason(), error.to_string())
+}
+
+fn agent_failure(error: &ClientError) -> Failure {
+    let (class, reason) = match error {
+        ClientError::Busy(_) => (FailureClass::Conflict, "WorkspaceBusy"),
+        ClientError::Refused(_) => (FailureClass::Invalid, "AgentRefused"),
+        ClientError::StaleEpoch(_) => (FailureClass::Unavailable, "NotLeader"),
+        ClientError::TreeUnreadable(_) => (FailureClass::Unavailable, "TreeUnreadable"),
+        ClientError::Unreachable { .. }
+        | ClientError::UnknownRun(_)
+        | ClientError::Stopping(_)
+        | ClientError::Unreadable(_) => (FailureClass::Unavailable, "AgentUnavailable"),
+    };
+    Failure::new(class, reason, error.to_string())
+}
+
+fn failure_class(class: &windlass_sdk::FailureClass) -> FailureClass {
+    use windlass_sdk::FailureClass as Theirs;
+    match class {
+        Theirs::Program => FailureClass::Program,
+        Theirs::Policy => FailureClass::Policy,
+        Theirs::Unavailable => FailureClass::Unavailable,
+        Theirs::Conflict => FailureClass::Conflict,
+        Theirs::Lost => FailureClass::Lost,
+        Theirs::Invalid => FailureClass::Invalid,
+        // A class of a newer contract: tried again, as anything unknown is.
+        Theirs::Other(_) => FailureClass::Unavailable,
+    }
+}

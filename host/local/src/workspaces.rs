@@ -1,0 +1,443 @@
+//! Agent processes: one for each workspace, in a session of its own, outliving whoever started it.
+
+use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::OnceCell;
+use windlass_agent::client::AgentClient;
+use windlass_core::snapshot::{Instance, InstancePhase, WorkspaceView};
+use windlass_core::time::Timestamp;
+use windlass_engine::{Handle, Key};
+
+use crate::db::{Db, DbError, Side};
+use crate::process::{self, Process};
+
+/// How long a new agent may take until it answers.
+const START_DEADLINE: Duration = Duration::from_secs(20);
+/// How long an agent that is asked to end may take; it interrupts no run, for it is asked only when idle.
+const STOP_DEADLINE: Duration = Duration::from_secs(15);
+/// How often a living agent's process is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// What is remembered of a workspace across processes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Record {
+    uid: String,
+    spec_digest: String,
+    process: Process,
+    socket: PathBuf,
+    idle_since: Timestamp,
+    /// Earlier incarnations, whose processes are gone.
+    #[serde(default)]
+    ended: Vec<String>,
+    /// This incarnation is over too.
+    #[serde(default)]
+    stopped: bool,
+}
+
+/// Starts, watches and stops agents.
+pub struct Workspaces {
+    db: Arc<Db>,
+    root: PathBuf,
+    sockets: PathBuf,
+    agent: PathBuf,
+    epoch: u64,
+    hostname: String,
+    phases: Mutex<HashMap<Key, InstancePhase>>,
+    handle: OnceCell<Handle>,
+    clock: fn() -> Timestamp,
+}
+
+/// Why an agent could not be started or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    #[error("{path}: {source}", path = path.display())]
+    Io {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error(transparent)]
+    Store(#[from] DbError),
+}
+
+impl Workspaces {
+    pub fn new(
+        db: Arc<Db>,
+        data_dir: &Path,
+        agent: PathBuf,
+        epoch: u64,
+        clock: fn() -> Timestamp,
+    ) -> Workspaces {
+        Workspaces {
+            db,
+            root: data_dir.join("workspaces"),
+            sockets: socket_dir(data_dir),
+            agent,
+            epoch,
+            hostname: process::hostname(),
+            phases: Mutex::default(),
+            handle: OnceCell::new(),
+            clock,
+        }
+    }
+
+    /// Whom to wake when an agent comes up or goes down.
+    pub fn wakes(&self, handle: Handle) {
+        let _ = self.handle.set(handle);
+    }
+
+    fn phases(&self) -> MutexGuard<'_, HashMap<Key, InstancePhase>> {
+        self.phases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn record(&self, key: &Key) -> Result<Option<Record>, DbError> {
+        self.db.side(Side::Workspaces, &key.namespace, &key.name)
+    }
+
+    /// The directory of a workspace: its files, its agent's state, its logs.
+    pub fn dir(&self, key: &Key) -> PathBuf {
+        // Names hold no dots in a namespace, and no slashes at all.
+        self.root.join(format!("{}.{}", key.namespace, key.name))
+    }
+
+    /// What is known of a workspace now.
+    pub fn view(self: &Arc<Self>, key: &Key) -> Result<WorkspaceView, DbError> {
+        let Some(record) = self.record(key)? else {
+            return Ok(WorkspaceView::default());
+        };
+        let mut ended = record.ended.clone();
+        if record.stopped {
+            ended.push(record.uid);
+            return Ok(WorkspaceView {
+                current: None,
+                ended,
+            });
+        }
+        let known = self.phases().get(key).cloned();
+        let phase = match known {
+            Some(phase) => phase,
+            // Left by an earlier process: is its agent still there?
+            None if record.process.is_alive() => {
+                self.await_agent(key.clone(), &record);
+                InstancePhase::Starting {
+                    message: String::new(),
+                }
+            }
+            None => InstancePhase::Down,
+        };
+        let current = Instance {
+            uid: record.uid,
+            hostname: self.hostname.clone(),
+            spec_digest: record.spec_digest,
+            phase,
+            idle_since: record.idle_since,
+        };
+        Ok(WorkspaceView {
+            current: Some(current),
+            ended,
+        })
+    }
+
+    /// Starts an agent, or brings a fallen one back as the same instance. Nothing happens if it is there.
+    pub fn ensure(
+        self: &Arc<Self>,
+        key: &Key,
+        spec_digest: &str,
+        environment: impl FnOnce() -> Result<std::collections::BTreeMap<String, String>, DbError>,
+    ) -> Result<(), WorkspaceError> {
+        let before = self.record(key)?;
+        if let Some(record) = &before
+            && !record.stopped
+            && record.process.is_alive()
+        {
+            if !self.phases().contains_key(key) {
+                self.await_agent(key.clone(), record);
+            }
+            return Ok(());
+        }
+        let (uid, ended) = match before {
+            Some(record) if record.stopped => {
+                let mut ended = record.ended;
+                ended.push(record.uid);
+                let surplus = ended.len().saturating_sub(20);
+                ended.drain(..surplus);
+                (self.db.new_uid()?, ended)
+            }
+            Some(record) => (record.uid, record.ended),
+            None => (self.db.new_uid()?, Vec::new()),
+        };
+        let dir = self.dir(key);
+        let socket = self
+            .sockets
+            .join(format!("{}.sock", windlass_core::digest::digest(key)));
+        let process = self.spawn(&dir, &socket, environment()?)?;
+        let now = (self.clock)();
+        let record = Record {
+            uid,
+            spec_digest: spec_digest.to_owned(),
+            process,
+            socket,
+            idle_since: now,
+            ended,
+            stopped: false,
+        };
+        self.db
+            .put_side(Side::Workspaces, &key.namespace, &key.name, &record)?;
+        self.await_agent(key.clone(), &record);
+        Ok(())
+    }
+
+    fn spawn(
+        &self,
+        dir: &Path,
+        socket: &Path,
+        environment: std::collections::BTreeMap<String, String>,
+    ) -> Result<Process, WorkspaceError> {
+        let at = |path: &Path| {
+            let path = path.to_owned();
+            move |source| WorkspaceError::Io { path, source }
+        };
+        let private = |path: &Path| {
+            std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(path)
+                .map_err(at(path))
+        };
+        let (files, state) = (dir.join("files"), dir.join("state"));
+        private(&files)?;
+        private(&state)?;
+        private(&self.sockets)?;
+        let log = dir.join("agent.log");
+        let open = || {
+            OpenOptions::new()
+                .create(true)
+                .append(true)
+                .mode(0o600)
+                .open(&log)
+                .map_err(at(&log))
+        };
+        let mut command = std::process::Command::new(&self.agent);
+        command
+            .arg("serve")
+            .arg("--socket")
+            .arg(socket)
+            .arg("--workspace")
+            .arg(&files)
+            .arg("--state-dir")
+            .arg(&state)
+            .env_clear()
+            .envs(environment)
+            .stdin(Stdio::null())
+            .stdout(open()?)
+            .stderr(open()?)
+            // A group of its own: an interrupt at the terminal is not meant for it.
+            .process_group(0);
+        let child = command.spawn().map_err(at(&self.agent))?;
+        let process = Process::of(child.id());
+        // Reaped when it ends; it may well outlive this process, and then somebody else reaps it.
+        std::thread::Builder::new()
+            .name("reap".into())
+            .spawn(move || {
+                let mut child = child;
+                let _ = child.wait();
+            })
+            .map_err(at(&self.agent))?;
+        Ok(process)
+    }
+
+    /// Waits until the agent answers, then for its end.
+    fn await_agent(self: &Arc<Self>, key: Key, record: &Record) {
+        self.phases().insert(
+            key.clone(),
+            InstancePhase::Starting {
+                message: String::new(),
+            },
+        );
+        let (this, record) = (Arc::clone(self), record.clone());
+        tokio::spawn(async move {
+            let phase = this.first_answer(&record).await;
+            let answers = matches!(phase, InstancePhase::Ready { .. });
+            this.set_phase(&key, &record, phase);
+            if answers {
+                while record.process.is_alive() {
+                    tokio::time::sleep(LOOK).await;
+                }
+                this.set_phase(&key, &record, InstancePhase::Down);
+            }
+        });
+    }
+
+    async fn first_answer(&self, record: &Record) -> InstancePhase {
+        let begun = tokio::time::Instant::now();
+        let mut pause = Duration::from_millis(10);
+        loop {
+            if let Ok(client) = AgentClient::connect(&record.socket, self.epoch).await
+                && let Ok(info) = client.hello().await
+            {
+                return InstancePhase::Ready {
+                    boot_id: info.boot_id,
+                };
+            }
+            if !record.process.is_alive() {
+                return InstancePhase::Failing {
+                    reason: "AgentEnded".into(),
+                    message: "the agent ended at once; see agent.log in the workspace's directory"
+                        .into(),
+                };
+            }
+            if begun.elapsed() > START_DEADLINE {
+                return InstancePhase::Unreachable {
+                    message: "the agent does not answer".into(),
+                };
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(100));
+        }
+    }
+
+    fn set_phase(&self, key: &Key, record: &Record, phase: InstancePhase) {
+        // Another incarnation may have taken its place.
+        let current = self.record(key).ok().flatten();
+        if current.is_none_or(|current| current.process != record.process || current.stopped) {
+            return;
+        }
+        self.phases().insert(key.clone(), phase);
+        if let Some(handle) = self.handle.get() {
+            handle.wake(key.clone());
+        }
+    }
+
+    /// Asks an idle agent to end, and records its end once the process is gone.
+    pub fn stop(self: &Arc<Self>, key: &Key, uid: &str) -> Result<(), WorkspaceError> {
+        let Some(record) = self.record(key)? else {
+            return Ok(());
+        };
+        if record.uid != uid || record.stopped {
+            return Ok(());
+        }
+        self.phases().insert(key.clone(), InstancePhase::Stopping);
+        let (this, key) = (Arc::clone(self), key.clone());
+        tokio::spawn(async move {
+            this.end(&record).await;
+            if let Err(error) = this.mark_stopped(&key, record) {
+                tracing::warn!(%key, %error, "recording the end of a workspace");
+            }
+            this.phases().remove(&key);
+            if let Some(handle) = this.handle.get() {
+                handle.wake(key);
+            }
+        });
+        Ok(())
+    }
+
+    /// Stops every idle agent and waits for their ends.
+    pub async fn stop_all(self: &Arc<Self>, keys: &[Key]) {
+        let stopping = keys.iter().map(|key| async move {
+            let Ok(Some(record)) = self.record(key) else {
+                return;
+            };
+            if !record.stopped {
+                self.end(&record).await;
+                if let Err(error) = self.mark_stopped(key, record) {
+                    tracing::warn!(%key, %error, "recording the end of a workspace");
+                }
+            }
+        });
+        futures::future::join_all(stopping).await;
+    }
+
+    async fn end(&self, record: &Record) {
+        if let Ok(client) = AgentClient::connect(&record.socket, self.epoch).await {
+            let _ = client.shutdown().await;
+        }
+        let begun = tokio::time::Instant::now();
+        let mut asked = false;
+        while record.process.is_alive() {
+            if begun.elapsed() > STOP_DEADLINE && !asked {
+                asked = true;
+                // It finishes what it does; a run is never cut off here.
+                record.process.signal(Signal::SIGTERM);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let _ = std::fs::remove_file(&record.socket);
+    }
+
+    fn mark_stopped(&self, key: &Key, mut record: Record) -> Result<(), DbError> {
+        record.stopped = true;
+        self.db
+            .put_side(Side::Workspaces, &key.namespace, &key.name, &record)
+    }
+
+    /// A run has ended: the workspace is idle from now on.
+    pub fn idle_from_now(&self, key: &Key) -> Result<(), DbError> {
+        if let Some(mut record) = self.record(key)? {
+            record.idle_since = (self.clock)();
+            self.db
+                .put_side(Side::Workspaces, &key.namespace, &key.name, &record)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets a workspace whose Stack is gone, with its files.
+    pub fn forget(&self, key: &Key) -> Result<(), WorkspaceError> {
+        if let Some(record) = self.record(key)?
+            && !record.stopped
+            && record.process.is_alive()
+        {
+            return Ok(());
+        }
+        self.db
+            .delete_side(Side::Workspaces, &key.namespace, &key.name)?;
+        let dir = self.dir(key);
+        match std::fs::remove_dir_all(&dir) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                Err(WorkspaceError::Io { path: dir, source })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub fn hostname(&self) -> &str {
+        &self.hostname
+    }
+
+    /// Connects to the agent of this very incarnation.
+    pub async fn client(&self, key: &Key, uid: &str) -> Result<AgentClient, String> {
+        let record = self.record(key).map_err(|error| error.to_string())?;
+        let record = record
+            .filter(|record| record.uid == uid && !record.stopped)
+            .ok_or("the workspace has changed")?;
+        AgentClient::connect(&record.socket, self.epoch)
+            .await
+            .map_err(|error| error.to_string())
+    }
+}
+
+/// The socket of a workspace's agent, for other processes.
+pub fn agent_socket(db: &Db, key: &Key) -> Option<PathBuf> {
+    let record: Record = db
+        .side(Side::Workspaces, &key.namespace, &key.name)
+        .ok()??;
+    (!record.stopped && record.process.is_alive()).then_some(record.socket)
+}
+
+/// A socket's path may have 107 bytes: deep data directories get theirs below the temporary directory.
+fn socket_dir(data_dir: &Path) -> PathBuf {
+    let near = data_dir.join("sockets");
+    if near.as_os_str().len() + 30 < 107 {
+        return near;
+    }
+    let id = windlass_core::digest::digest(&data_dir.to_string_lossy());
+    std::env::temp_dir().join(format!("windlass-{}-{id}", nix::unistd::getuid()))
+}
