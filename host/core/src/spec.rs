@@ -53,6 +53,11 @@ pub fn check(stack: &Stack, workspace_path: bool) -> Result<Checked, SpecError> 
             "spec.stack is empty; name the Pulumi stack, as in organization/project/stack".into(),
         ));
     }
+    if let Some(template) = spec.update_template.as_ref().and_then(|template| template.spec.as_ref())
+        && template.type_.is_some()
+    {
+        template.operation().map_err(|error| SpecError(format!("spec.updateTemplate.spec.type: {error}")))?;
+    }
     let source = source_kind(spec, workspace_path)?;
     let own = stack.metadata.name.as_deref().unwrap_or_default();
     let mut prerequisites = Vec::new();
@@ -188,10 +193,12 @@ fn reference_of(selector: &Selector<'_>) -> Option<Reference> {
 impl Checked {
     /// The operation that a Stack asks for while it lives.
     pub fn operation(spec: &StackSpec) -> Operation {
-        if spec.preview {
-            Operation::Preview
-        } else {
-            Operation::Up
+        // The template may name another operation, as in the Pulumi Kubernetes Operator.
+        let template = spec.update_template.as_ref().and_then(|template| template.spec.as_ref());
+        match template {
+            Some(template) if template.type_.is_some() => template.operation().unwrap_or(Operation::Up),
+            _ if spec.preview => Operation::Preview,
+            _ => Operation::Up,
         }
     }
 

@@ -352,7 +352,12 @@ fn templated(stack: &Stack, operation: Operation, message: String) -> UpdateSpec
         base_fields.extend(over);
         serde_json::from_value(base).ok()
     })();
-    merged.unwrap_or(plain)
+    let mut merged: UpdateSpec = merged.unwrap_or(plain);
+    // A template made for deployments must not keep a Stack from being destroyed.
+    if operation == Operation::Destroy {
+        merged.type_ = Some(operation.as_str().to_owned());
+    }
+    merged
 }
 
 fn finish(update: &mut Update, key: &Key, outcome: &UpdateOutcome) {
