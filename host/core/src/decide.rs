@@ -362,15 +362,30 @@ impl<'a> Live<'a> {
         }
         match last {
             Some(known) => Stage::Go(known),
-            // After a restart a Stack in step stays Ready while its source is asked again.
-            None if self.in_step() => Stage::Stop(Phase::Ready, Activity::Busy),
-            None => {
-                let phase = match self.status.last_update.as_ref() {
-                    Some(last) if last.failed() && self.observed() => self.failed_phase(),
-                    _ => Phase::processing(PREPARING),
-                };
-                Stage::Stop(phase, Activity::Busy)
-            }
+            None => Stage::Stop(self.phase_without_source(), Activity::Busy),
+        }
+    }
+
+    /// What a Stack shows while nothing is known of its source: as a rule after a restart, while it is asked again.
+    fn phase_without_source(&self) -> Phase {
+        let stored = self.stack.status.as_ref();
+        let recorded_just_now =
+            stored.and_then(|s| s.last_update.as_ref()) != self.status.last_update.as_ref();
+        let told = stored.is_some_and(|s| {
+            s.observed_generation == Some(generation(self.stack))
+                && s.observed_reconcile_request.as_deref() == reconcile_request(self.stack)
+        });
+        if told
+            && !recorded_just_now
+            && let Some(phase) = stored.and_then(|s| Phase::read(&s.conditions))
+        {
+            // It was said with more knowledge than there is now.
+            return phase;
+        }
+        match &self.status.last_update {
+            Some(_) if self.in_step() => Phase::Ready,
+            Some(last) if last.failed() && self.observed() => self.failed_phase(),
+            _ => Phase::processing(PREPARING),
         }
     }
 

@@ -4,7 +4,8 @@
 //! absent instead of False; a failure that may pass by itself is never Stalled.
 
 use serde::{Deserialize, Serialize};
-use windlass_api::conditions::{READY, RECONCILING, STALLED, stack_reason as reasons};
+use windlass_api::Condition;
+use windlass_api::conditions::{self, READY, RECONCILING, STALLED, stack_reason as reasons};
 
 use crate::failure::FailureClass;
 use windlass_api::run::Operation;
@@ -52,6 +53,14 @@ pub enum StallReason {
 }
 
 impl StallReason {
+    const ALL: [StallReason; 5] = [
+        StallReason::SpecInvalid,
+        StallReason::PulumiVersionTooLow,
+        StallReason::WorkspaceFailed,
+        StallReason::UpdateFailed,
+        StallReason::NamespaceTerminating,
+    ];
+
     pub fn as_str(self) -> &'static str {
         match self {
             StallReason::SpecInvalid => reasons::SPEC_INVALID,
@@ -74,6 +83,35 @@ impl Phase {
         Phase::Stalled {
             reason,
             message: message.into(),
+        }
+    }
+
+    /// Reads a phase back from the conditions that it once became. None where they do not tell all of it.
+    pub fn read(stored: &[Condition]) -> Option<Phase> {
+        let of = |type_| conditions::get(stored, type_).filter(|c| c.status == conditions::TRUE);
+        if let Some(stalled) = of(STALLED) {
+            let reason = StallReason::ALL
+                .into_iter()
+                .find(|reason| reason.as_str() == stalled.reason)?;
+            return Some(Phase::stalled(reason, stalled.message.clone()));
+        }
+        let Some(reconciling) = of(RECONCILING) else {
+            let ready = conditions::get(stored, READY)?;
+            return match ready.reason.as_str() {
+                SUSPENDED => Some(Phase::Suspended),
+                reasons::PROCESSING_COMPLETED => Some(Phase::Ready),
+                _ => None,
+            };
+        };
+        let message = reconciling.message.clone();
+        match reconciling.reason.as_str() {
+            reasons::STACK_PROCESSING => Some(Phase::Processing { message }),
+            reasons::PREREQUISITE_NOT_SATISFIED => {
+                Some(Phase::PrerequisiteNotSatisfied { message })
+            }
+            reasons::SOURCE_UNAVAILABLE => Some(Phase::SourceUnavailable { message }),
+            // The counts and the class of a failure are in lastUpdate.
+            _ => None,
         }
     }
 

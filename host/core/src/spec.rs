@@ -53,10 +53,15 @@ pub fn check(stack: &Stack, workspace_path: bool) -> Result<Checked, SpecError> 
             "spec.stack is empty; name the Pulumi stack, as in organization/project/stack".into(),
         ));
     }
-    if let Some(template) = spec.update_template.as_ref().and_then(|template| template.spec.as_ref())
+    if let Some(template) = spec
+        .update_template
+        .as_ref()
+        .and_then(|template| template.spec.as_ref())
         && template.type_.is_some()
     {
-        template.operation().map_err(|error| SpecError(format!("spec.updateTemplate.spec.type: {error}")))?;
+        template
+            .operation()
+            .map_err(|error| SpecError(format!("spec.updateTemplate.spec.type: {error}")))?;
     }
     let source = source_kind(spec, workspace_path)?;
     let own = stack.metadata.name.as_deref().unwrap_or_default();
@@ -194,9 +199,14 @@ impl Checked {
     /// The operation that a Stack asks for while it lives.
     pub fn operation(spec: &StackSpec) -> Operation {
         // The template may name another operation, as in the Pulumi Kubernetes Operator.
-        let template = spec.update_template.as_ref().and_then(|template| template.spec.as_ref());
+        let template = spec
+            .update_template
+            .as_ref()
+            .and_then(|template| template.spec.as_ref());
         match template {
-            Some(template) if template.type_.is_some() => template.operation().unwrap_or(Operation::Up),
+            Some(template) if template.type_.is_some() => {
+                template.operation().unwrap_or(Operation::Up)
+            }
             _ if spec.preview => Operation::Preview,
             _ => Operation::Up,
         }
