@@ -1,8 +1,14 @@
 //! Tables and properties of `decide`, against a world in which every action succeeds unless a test says otherwise.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod deletion;
 mod due;
 mod failures;
 mod first_run;
 mod later_runs;
+mod properties;
+mod requests;
 mod support;
+mod takeover;
+mod waiting;
+mod workspaces;

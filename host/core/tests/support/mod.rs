@@ -5,7 +5,7 @@ mod world;
 mod writes;
 
 pub use ends::{failed, succeeded, with_outputs};
-pub use world::{Conditions, World};
+pub use world::{Conditions, Run, World};
 
 use serde_json::{Value, json};
 use windlass_api::Stack;

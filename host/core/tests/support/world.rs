@@ -53,6 +53,8 @@ pub struct World {
     /// What the agent knows of its runs: a run asked for twice is one run.
     pub(super) journal: BTreeMap<String, RunSummary>,
     pub(super) version: u64,
+    /// How often an instance of the workspace was made or brought back.
+    pub(super) starts: u64,
 }
 
 impl World {
@@ -89,6 +91,7 @@ impl World {
             runs: Vec::new(),
             journal: BTreeMap::new(),
             version: 0,
+            starts: 0,
         };
         world.touch_stack();
         world
@@ -157,10 +160,6 @@ impl World {
         None
     }
 
-    pub fn next_cause(&mut self) -> Option<Cause> {
-        self.next_intent().map(|(_, intent)| intent.cause)
-    }
-
     // ---- What people do.
 
     pub fn stack(&self) -> &Stack {
@@ -198,6 +197,10 @@ impl World {
         if metadata.deletion_timestamp.is_none() {
             metadata.deletion_timestamp = Some(now);
             *metadata.generation.as_mut().unwrap() += 1;
+            // The store itself removes what nobody holds.
+            if metadata.finalizers.as_ref().is_none_or(Vec::is_empty) {
+                self.s.objects.stack = None;
+            }
         }
         self
     }

@@ -52,6 +52,9 @@ impl World {
     fn write(&mut self, write: &Write, fence: &mut Fence) -> bool {
         match write {
             Write::AddFinalizer => {
+                if self.s.objects.stack.is_none() {
+                    return false;
+                }
                 let all = self.stack_mut().metadata.finalizers.get_or_insert_default();
                 if !all.iter().any(|f| f == FINALIZER) {
                     all.push(FINALIZER.into());
@@ -154,19 +157,19 @@ impl World {
 
     fn ensure(&mut self, spec_digest: &str) {
         let (now, phase) = (self.s.now, self.new_workspace.clone());
-        self.version += 1;
-        let version = self.version;
+        self.starts += 1;
+        let start = self.starts;
         match &mut self.s.objects.workspace.current {
             Some(instance) if instance.phase == InstancePhase::Down => {
                 instance.phase = InstancePhase::Ready {
-                    boot_id: format!("boot-{version}"),
+                    boot_id: format!("boot-{start}"),
                 };
             }
             Some(_) => {}
             none => {
                 *none = Some(Instance {
-                    uid: format!("instance-{version}"),
-                    hostname: format!("web-{version}"),
+                    uid: format!("instance-{start}"),
+                    hostname: format!("web-{start}"),
                     spec_digest: spec_digest.to_owned(),
                     phase,
                     idle_since: now,
@@ -228,7 +231,8 @@ impl World {
     }
 
     fn stack_version(&self) -> Option<String> {
-        self.stack().metadata.resource_version.clone()
+        let stack = self.s.objects.stack.as_ref()?;
+        stack.metadata.resource_version.clone()
     }
 
     /// Somebody writes the Stack: its version moves.
