@@ -344,7 +344,9 @@ async fn a_backend_that_is_not_read_is_asked_by_the_cli() {
     let mut bench = Bench::with_provider(&tools, &provider);
     let log = slow(&bench, 8_000);
     let client = bench.start().await;
-    // A relative URL: the agent does not read such a backend, as it does not read a bucket.
+    // A relative URL: the agent does not read such a backend, as it does not read a bucket. The link is for the one
+    // command that runs elsewhere.
+    std::os::unix::fs::symlink(bench.path("backend"), bench.path("state/runs/backend")).unwrap();
     let request = |id: &str, operation| {
         let mut request = bench.request(id, operation, "slow");
         request
