@@ -71,6 +71,8 @@ pub struct Runner<S, T, O> {
     tasks: Arc<T>,
     observer: Arc<O>,
     max_runs: usize,
+    /// Keys that hold a run.
+    running: usize,
     clock: fn() -> Timestamp,
     keys: HashMap<Key, Entry>,
     queue: VecDeque<Key>,
@@ -116,6 +118,7 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
             tasks,
             observer,
             max_runs: max_runs.max(1),
+            running: 0,
             clock,
             keys: HashMap::new(),
             queue: VecDeque::new(),
@@ -221,9 +224,8 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
 
     async fn step(&mut self, key: Key) {
         let now = (self.clock)();
-        let running = self.keys.values().filter(|entry| entry.holds_run).count();
         let entry = self.keys.entry(key.clone()).or_default();
-        let capacity = entry.holds_run || running < self.max_runs;
+        let capacity = entry.holds_run || self.running < self.max_runs;
         match step(
             &self.settings,
             &mut entry.memory,
@@ -277,23 +279,24 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
                 before.abort();
             }
         }
-        let held = entry.holds_run;
+        self.running -= usize::from(entry.holds_run);
         entry.holds_run = holds_run(&snapshot, &decision);
+        self.running += usize::from(entry.holds_run);
         entry.activity = Some(decision.activity.clone());
         if let Some(timer) = entry.timer.take() {
             self.timers.remove(&(timer, key.clone()));
         }
-        let freed = held && !entry.holds_run;
         if decision.activity == Activity::Queued {
             self.waiting_for_capacity.insert(key.clone());
         } else {
             self.waiting_for_capacity.remove(&key);
         }
-        if freed {
-            // One place is free: the first that waits takes it, and wakes the next one if it does not.
-            if let Some(next) = self.waiting_for_capacity.pop_first() {
-                self.enqueue(next);
-            }
+        // While a place is free, the first that waits tries to take it. Whoever cannot after all, because its backend
+        // does not answer, say, leaves it to the next.
+        if self.running < self.max_runs
+            && let Some(next) = self.waiting_for_capacity.pop_first()
+        {
+            self.enqueue(next);
         }
         if let Some(error) = error {
             self.observer.store_failed(&key, &error);
@@ -301,7 +304,9 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
         } else if again {
             self.enqueue(key);
         } else if gone {
-            self.keys.remove(&key);
+            if let Some(entry) = self.keys.remove(&key) {
+                self.running -= usize::from(entry.holds_run);
+            }
         } else if let Some(at) = decision.wake_at {
             let wait = at.since((self.clock)()).min(LONGEST_SLEEP);
             self.set_timer(key, Instant::now() + wait + Duration::from_millis(1));
