@@ -1,1 +1,28 @@
-//! sim
+//! The simulator: fleets of Stacks live through days and months of virtual time, with faults between any two actions.
+//!
+//! The real `decide` and the real engine's step and memory run on simulated ports. Everything is a function of the
+//! [`Plan`]: the same seed gives the same life. Start reading at [`sim`] (the loop), then [`operator`] (a process of
+//! the operator), [`world`] (what is outside of it) and [`monitor`] (what must hold).
+
+mod agent;
+mod backend;
+mod check;
+mod git;
+mod history;
+pub mod monitor;
+pub mod operator;
+mod outcome;
+pub mod plan;
+pub mod planted;
+mod pods;
+mod rng;
+pub mod sim;
+mod store;
+mod users;
+pub mod world;
+mod writes;
+
+pub use monitor::Broken;
+pub use plan::Plan;
+pub use planted::Planted;
+pub use sim::{Report, simulate, trace};

@@ -1,0 +1,346 @@
+//! The loop over events, from the first Stack to the last rest.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use windlass_core::decision::TaskKind;
+use windlass_core::failure::{Failure, FailureClass};
+use windlass_core::snapshot::Session;
+use windlass_engine::ports::Found;
+
+use crate::monitor::Broken;
+use crate::operator::Operator;
+use crate::plan::{HOUR, MINUTE, Plan, SECOND};
+use crate::store::locked;
+use crate::world::{Asked, Chance, EPOCH_MS, Event, World};
+
+/// What a simulation came to.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub seed: u64,
+    /// The first rule that was broken, and how.
+    pub violation: Option<(Broken, String)>,
+    /// The last events before that, if the simulation was traced.
+    pub story: Vec<String>,
+    pub steps: u64,
+    pub writes: u64,
+    pub tasks: u64,
+    pub runs: usize,
+    pub resyncs: u64,
+    pub crashes: u64,
+    pub pods: u64,
+    /// Status writes, the most that one Stack had, and of all.
+    pub status_writes: (u64, u64),
+    /// Virtual milliseconds until the fleet was at rest after the faults ended.
+    pub healed_after: Option<i64>,
+}
+
+/// Lives a plan through.
+pub fn simulate(plan: &Plan) -> Report {
+    run(plan, false)
+}
+
+/// The same, remembering what happened.
+pub fn trace(plan: &Plan) -> Report {
+    run(plan, true)
+}
+
+fn run(plan: &Plan, tracing: bool) -> Report {
+    let mut fresh = World::new(plan.clone());
+    fresh.tracing = tracing;
+    let world = Arc::new(Mutex::new(fresh));
+    let mut sim = Sim {
+        operators: Vec::new(),
+        world: Arc::clone(&world),
+    };
+    {
+        let mut world = locked(&world);
+        world.settle_in();
+        for chance in [Chance::OperatorTrouble, Chance::PodTrouble, Chance::User, Chance::Push, Chance::Outage] {
+            schedule(&mut world, chance);
+        }
+    }
+    let first = Operator::start(&world);
+    sim.operators.push(first);
+    sim.until(EPOCH_MS + plan.live, |_| false);
+    let mut healed_after = None;
+    if plan.heal > 0 && locked(&world).monitor.violation.is_none() {
+        locked(&world).heal();
+        let began = locked(&world).now;
+        let mut looked = 0;
+        sim.until(EPOCH_MS + plan.live + plan.heal, |world| {
+            // Now and then is enough.
+            if world.now - looked < 10 * MINUTE {
+                return false;
+            }
+            looked = world.now;
+            let at_rest = world.now - began > 4 * HOUR && world.first_unsettled().is_none();
+            if at_rest {
+                healed_after = Some(world.now - began);
+            }
+            at_rest
+        });
+        let mut world = locked(&world);
+        if world.monitor.violation.is_none() && healed_after.is_none()
+            && let Some((place, why)) = world.first_unsettled()
+        {
+            world.broken(Broken::Converges, || format!("place {place}: {why}"));
+        }
+        check_records(&mut world);
+    }
+    let world = locked(&world);
+    let monitor = &world.monitor;
+    Report {
+        seed: plan.seed,
+        violation: monitor.violation.clone(),
+        story: world.story(),
+        steps: monitor.steps,
+        writes: monitor.writes,
+        tasks: monitor.tasks,
+        runs: monitor.started(),
+        resyncs: monitor.resyncs,
+        crashes: monitor.crashes,
+        pods: monitor.pods_made,
+        status_writes: (
+            monitor.status_writes.values().copied().max().unwrap_or(0),
+            monitor.status_writes.values().sum(),
+        ),
+        healed_after,
+    }
+}
+
+/// Every run that began is on record, but those whose Stack went before.
+fn check_records(world: &mut World) {
+    let open = world.monitor.runs.iter().find(|(_, run)| {
+        let stays = world.stack(run.place).is_some_and(|stack| stack.metadata.uid.as_deref() == Some(&run.uid));
+        run.recorded.is_none() && stays
+    });
+    if let Some((name, run)) = open {
+        let text = format!("{name} began and was never recorded: {run:?}");
+        world.broken(Broken::TrueOutcome, || text);
+    }
+}
+
+struct Sim {
+    operators: Vec<Operator>,
+    world: Arc<Mutex<World>>,
+}
+
+impl Sim {
+    fn until(&mut self, end: i64, mut stop: impl FnMut(&mut World) -> bool) {
+        loop {
+            let event = {
+                let mut world = locked(&self.world);
+                if world.monitor.violation.is_some() || stop(&mut world) {
+                    return;
+                }
+                match world.next(end) {
+                    Some(event) => event,
+                    None => {
+                        world.now = end;
+                        return;
+                    }
+                }
+            };
+            self.happens(event);
+        }
+    }
+
+    fn operator(&mut self, number: u64) -> Option<&mut Operator> {
+        self.operators.iter_mut().find(|it| it.number == number)
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::Work { operator } => {
+                if let Some(it) = self.operator(operator)
+                    && !it.work()
+                {
+                    self.dies(operator);
+                }
+            }
+            Event::Deliver { operator, place, versions } => {
+                if let Some(it) = self.operator(operator) {
+                    it.deliver(place, versions);
+                }
+            }
+            Event::Timer { operator, place, token } => {
+                if let Some(it) = self.operator(operator) {
+                    it.timer(place, token);
+                }
+            }
+            Event::Relist { operator } => {
+                if let Some(it) = self.operator(operator) {
+                    it.relist();
+                }
+            }
+            Event::Answered { ticket, result } => {
+                if let Some(it) = self.operator(ticket.operator) {
+                    it.answered(&ticket, *result);
+                }
+            }
+            Event::OperatorDies { operator } => self.dies(operator),
+            Event::OperatorStarts => {
+                let next = Operator::start(&self.world);
+                self.operators.push(next);
+            }
+            Event::Chance(Chance::OperatorTrouble) => self.operator_trouble(),
+            other => elsewhere(&mut locked(&self.world), other),
+        }
+    }
+
+    /// Its memory is gone; another takes over.
+    fn dies(&mut self, number: u64) {
+        let before = self.operators.len();
+        self.operators.retain(|it| it.number != number);
+        if self.operators.len() == before {
+            return;
+        }
+        let alone = self.operators.is_empty();
+        let mut world = locked(&self.world);
+        world.operators.retain(|it| *it != number);
+        world.monitor.crashes += 1;
+        world.note(|| format!("operator {number} is dead"));
+        if alone {
+            let delay = world.rng.between(100, 20 * SECOND);
+            world.later(delay, Event::OperatorStarts);
+        }
+    }
+
+    fn operator_trouble(&mut self) {
+        let Some(oldest) = self.operators.first().map(|it| it.number) else {
+            schedule(&mut locked(&self.world), Chance::OperatorTrouble);
+            return;
+        };
+        let two = {
+            let mut world = locked(&self.world);
+            schedule(&mut world, Chance::OperatorTrouble);
+            let two = world.weather.two_leaders;
+            let two = world.rng.chance(two) && world.operators.len() < 2;
+            if two {
+                let delay = world.rng.between(SECOND, 5 * MINUTE);
+                world.later(delay, Event::OperatorDies { operator: oldest });
+            }
+            two
+        };
+        if two {
+            let next = Operator::start(&self.world);
+            self.operators.push(next);
+        } else {
+            self.dies(oldest);
+        }
+    }
+}
+
+fn schedule(world: &mut World, chance: Chance) {
+    let weather = &world.weather;
+    let every = match chance {
+        Chance::OperatorTrouble => weather.crash_every,
+        Chance::PodTrouble => weather.pod_trouble_every,
+        Chance::User => weather.user_every,
+        Chance::Push => weather.push_every,
+        Chance::Outage => weather.outage_every,
+    };
+    if every > 0 {
+        let delay = world.rng.between(every / 4, every * 7 / 4);
+        world.later(delay, Event::Chance(chance));
+    }
+}
+
+/// What happens outside the operators.
+fn elsewhere(world: &mut World, event: Event) {
+    match event {
+        Event::Asked { task } => asked(world, *task),
+        Event::PodReady { place, pod, boot } => world.pod_ready(place, &pod, boot),
+        Event::PodGone { place, pod } => world.pod_gone(place, &pod),
+        Event::Heals { place, pod } => world.pod_heals(place, &pod),
+        Event::RunEnds { place, pod, update } => world.run_ends(place, &pod, &update),
+        Event::GitBack => world.git.down = false,
+        Event::BackendBack => world.backends.down = false,
+        Event::SecretBack { reference } => {
+            let version = world.number().to_string();
+            world.set_secret(reference, Some(version));
+        }
+        Event::Resume { place } => world.edit(place, |spec, _| spec.suspend = false),
+        Event::Recreate { place } => world.create(place),
+        Event::AskAgain => world.ask_again(),
+        Event::Chance(chance) => {
+            schedule(world, chance);
+            match chance {
+                Chance::PodTrouble => world.pod_trouble(),
+                Chance::User => world.user(),
+                Chance::Push => world.push(),
+                Chance::Outage => outage(world),
+                Chance::OperatorTrouble => {}
+            }
+        }
+        Event::Work { .. }
+        | Event::Deliver { .. }
+        | Event::Timer { .. }
+        | Event::Relist { .. }
+        | Event::Answered { .. }
+        | Event::OperatorDies { .. }
+        | Event::OperatorStarts => {}
+    }
+}
+
+fn outage(world: &mut World) {
+    let delay = world.rng.between(MINUTE, HOUR);
+    if world.rng.chance(0.5) {
+        world.git.down = true;
+        world.later(delay, Event::GitBack);
+    } else {
+        world.backends.down = true;
+        world.later(delay, Event::BackendBack);
+    }
+}
+
+fn asked(world: &mut World, task: Asked) {
+    let Asked { ticket, input } = task;
+    if !world.operators.contains(&ticket.operator) && !matches!(input.kind, TaskKind::Run { .. }) {
+        return;
+    }
+    match &input.kind {
+        TaskKind::Run { update, instance } => {
+            world.ask_run(ticket, &input, update, instance);
+        }
+        TaskKind::Cancel { update, instance } => {
+            world.ask_cancel(ticket, input.epoch, update, instance);
+        }
+        TaskKind::Resolve => {
+            let spec = input.objects.stack.as_ref().map(|it| serde_json::to_value(&it.spec));
+            let spec = spec.and_then(Result::ok).unwrap_or(Value::Null);
+            let result = world.git.resolve(&spec).map(Found::Source);
+            world.answer(ticket, result);
+        }
+        TaskKind::Fetch { resolution } => {
+            let result = world.git.fetch(resolution).map(Found::Tree);
+            world.answer(ticket, result);
+        }
+        TaskKind::OpenBackend { project } => {
+            let result = open(world, &input, project.clone());
+            world.answer(ticket, result);
+        }
+    }
+}
+
+fn open(world: &World, input: &windlass_engine::TaskInput, project: Option<String>) -> Result<Found, Failure> {
+    if world.backends.down {
+        return Err(Failure::new(FailureClass::Unavailable, "BackendUnavailable", "connection refused"));
+    }
+    let spec = input.objects.stack.as_ref().map(|it| it.spec.clone()).unwrap_or_default();
+    let request = windlass_sdk::BackendRequest {
+        project,
+        stack: spec.stack.clone(),
+        url: spec.backend.unwrap_or_default(),
+        spec: Value::Null,
+        now_ms: 0,
+    };
+    match backend_diy::open(&request) {
+        Ok(session) => Ok(Found::Backend(Session {
+            stack: session.stack,
+            env: session.env,
+        })),
+        Err(error) => Err(Failure::new(FailureClass::Invalid, "BackendInvalid", format!("{error:?}"))),
+    }
+}
