@@ -58,6 +58,8 @@ pub enum Write {
     EnsureWorkspace {
         spec_digest: String,
     },
+    /// Only this instance, and never while a run that was started there is open: the port looks at the Updates as they
+    /// are now, for a snapshot may be behind.
     StopWorkspace {
         uid: String,
     },

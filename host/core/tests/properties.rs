@@ -208,7 +208,7 @@ fn assert_same(left: &World, right: &World) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Dropping every observation at any point ends in the same place, with no run more.
     #[test]
