@@ -97,6 +97,8 @@ pub enum Write {
 }
 
 /// How an Update ends.
+// One at a time, on its way to the store: not worth an indirection that every port would have to undo.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "camelCase")]
 pub enum UpdateOutcome {

@@ -1,12 +1,13 @@
 //! A run that is asked for and not yet recorded: start it, follow it, record its end.
 
+use windlass_api::conditions::update_reason;
 use windlass_api::intent::{Cause, RunIntent, RunRecord, RunSummary};
 use windlass_api::run::{Operation, RunState};
 use windlass_api::{Stack, Update};
 
 use crate::decide::Live;
 use crate::decision::{Activity, TaskKind, UpdateOutcome, Write};
-use crate::failure::FailureClass;
+use crate::failure::{Failure, FailureClass};
 use crate::names::uid;
 use crate::obs::Answer;
 use crate::phase::{Phase, StallReason};
@@ -172,8 +173,7 @@ fn start(live: &mut Live<'_>, update: Ours<'_>, checked: Option<&Checked>) -> (P
     });
     let suspended = live.stack.spec.suspend && !live.deleting;
     let unneeded = live.deleting && !live.must_destroy();
-    if !current || wanted != update.operation || suspended || unneeded || update.cancel_requested()
-    {
+    if !current || wanted != update.operation || suspended || unneeded {
         let outcome = UpdateOutcome::Superseded;
         live.draft.finish_update.push(Write::FinishUpdate {
             update: update.name.to_owned(),
@@ -181,6 +181,19 @@ fn start(live: &mut Live<'_>, update: Ours<'_>, checked: Option<&Checked>) -> (P
         });
         return (
             busy(live, update, "the inputs changed before the run started"),
+            Activity::Busy,
+        );
+    }
+    if update.cancel_requested() {
+        // Recorded, so that it is not asked for again at once.
+        let failure = Failure::new(
+            FailureClass::Cancelled,
+            update_reason::CANCELED,
+            "cancelled on request before it started",
+        );
+        finish(live, update, never_ran(live.s.now, failure));
+        return (
+            busy(live, update, "stack is being processed"),
             Activity::Busy,
         );
     }
@@ -334,23 +347,7 @@ fn watch(
         Answer::Ask | Answer::Waiting(_) | Answer::Is(_) => live.draft.task(cause, task),
         // The agent was never able to start it: the run ends here, unless time may help.
         Answer::Failed { failure, .. } if !failure.class.retries() => {
-            let failure = failure.clone();
-            let now = live.s.now.0;
-            let summary = RunSummary {
-                state: RunState::Failed,
-                class: Some(failure.class.as_str().to_owned()),
-                reason: Some(failure.reason),
-                message: failure.message,
-                changes: Default::default(),
-                resources: None,
-                outputs: None,
-                permalink: None,
-                project: None,
-                reached_engine: false,
-                stale_locks: Vec::new(),
-                started_at_ms: now,
-                ended_at_ms: now,
-            };
+            let summary = never_ran(live.s.now, failure.clone());
             finish(live, update, summary);
         }
         Answer::Failed {
@@ -375,11 +372,38 @@ fn finish(live: &mut Live<'_>, update: Ours<'_>, summary: RunSummary) {
     });
 }
 
+/// The end of a run that no agent has begun.
+fn never_ran(now: Timestamp, failure: Failure) -> RunSummary {
+    let Failure {
+        class,
+        reason,
+        message,
+    } = failure;
+    RunSummary {
+        state: match class {
+            FailureClass::Cancelled => RunState::Cancelled,
+            _ => RunState::Failed,
+        },
+        class: Some(class.as_str().to_owned()),
+        reason: Some(reason),
+        message,
+        changes: Default::default(),
+        resources: None,
+        outputs: None,
+        permalink: None,
+        project: None,
+        reached_engine: false,
+        stale_locks: Vec::new(),
+        started_at_ms: now.0,
+        ended_at_ms: now.0,
+    }
+}
+
 fn lost_summary(now: Timestamp, started: &RunRecord, message: &str) -> RunSummary {
     RunSummary {
         state: RunState::Lost,
         class: Some(FailureClass::Lost.as_str().to_owned()),
-        reason: Some(windlass_api::conditions::update_reason::WORKSPACE_LOST.to_owned()),
+        reason: Some(update_reason::WORKSPACE_LOST.to_owned()),
         message: message.to_owned(),
         changes: Default::default(),
         resources: None,

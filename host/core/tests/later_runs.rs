@@ -290,6 +290,30 @@ fn a_person_cancels_a_run_once() {
 }
 
 #[test]
+fn a_person_cancels_a_run_before_it_starts() {
+    let mut world = fresh(json!({}));
+    world.new_workspace = InstancePhase::Starting {
+        message: String::new(),
+    };
+    world.settle();
+    let update = &mut world.s.objects.updates[0];
+    let annotations = update.metadata.annotations.get_or_insert_default();
+    annotations.insert("pulumi.com/cancel".into(), String::new());
+    world.settle();
+    assert_eq!(
+        world.message(),
+        "up was cancelled; not retrying until the spec or source changes: cancelled on request before it started"
+    );
+    assert_eq!((world.runs.len(), world.s.objects.updates.len()), (0, 1));
+    assert_eq!(world.status().mutated, Some(false));
+    world.workspace_phase(InstancePhase::Ready {
+        boot_id: "b".into(),
+    });
+    world.push("r2", "t2").settle();
+    assert_eq!(world.reason(), "ProcessingCompleted");
+}
+
+#[test]
 fn a_full_fleet_makes_it_wait_and_a_run_that_goes_on_does_not_care() {
     let mut world = fresh(json!({}));
     world.s.capacity = false;
