@@ -4,7 +4,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use windlass_api::intent::Cause;
 use windlass_api::stack::{LastUpdate, StackSpec};
-use windlass_core::due::{Due, Question, due, resync_interval};
+use windlass_core::due::{Due, Question, due};
 use windlass_core::time::Timestamp;
 
 use crate::support::T0;
@@ -355,100 +355,5 @@ fn each_cause_has_its_row() {
     ];
     for row in &rows {
         assert_eq!(answer(row), row.want, "{}", row.what);
-    }
-}
-
-#[test]
-fn pauses_grow_with_the_failures_and_keep_to_the_cap_of_the_class() {
-    let seconds = |class: &str, failures: i64, spec: Value| {
-        let row = row(
-            "",
-            spec,
-            bad(class, failures),
-            |q| q.now = Timestamp(T0),
-            IDLE,
-        );
-        match answer(&row) {
-            Due::Backoff { until } => (until.0 - T0) / 1000,
-            other => panic!("{class} {failures}: {other:?}"),
-        }
-    };
-    // Jitter adds up to a tenth and never goes over the cap.
-    for (class, failures, least, most) in [
-        ("program", 1, 10, 11),
-        ("program", 2, 30, 33),
-        ("program", 3, 90, 99),
-        ("program", 4, 270, 297),
-        ("program", 20, 3600, 3600),
-        ("policy", 1, 10, 11),
-        ("policy", 20, 3600, 3600),
-        ("unavailable", 1, 10, 11),
-        ("unavailable", 20, 600, 600),
-        ("conflict", 1, 1, 1),
-        ("conflict", 2, 3, 3),
-        ("conflict", 20, 600, 600),
-        ("lost", 1, 1, 1),
-        ("lost", 20, 600, 600),
-    ] {
-        let found = seconds(class, failures, json!({}));
-        assert!(
-            (least..=most).contains(&found),
-            "{class} {failures}: {found}"
-        );
-    }
-    let cap = |spec| seconds("program", 9, spec);
-    assert_eq!(cap(json!({"retryMaxBackoffDurationSeconds": 40})), 40);
-    assert_eq!(
-        cap(json!({"retry": {"maxBackoffSeconds": 50}, "retryMaxBackoffDurationSeconds": 40})),
-        50
-    );
-    assert_eq!(
-        cap(json!({"retryMaxBackoffDurationSeconds": 0})),
-        3600,
-        "none"
-    );
-    assert_eq!(
-        cap(json!({"retryMaxBackoffDurationSeconds": -1})),
-        3600,
-        "none"
-    );
-    let first = |failures| {
-        seconds(
-            "program",
-            failures,
-            json!({"retry": {"initialBackoffSeconds": 60}}),
-        )
-    };
-    assert!((60..=66).contains(&first(1)));
-    assert!((180..=198).contains(&first(2)));
-}
-
-#[test]
-fn a_fleet_that_failed_together_does_not_come_back_together() {
-    let spec: StackSpec = serde_json::from_value(json!({"stack": "dev"})).unwrap();
-    let last: LastUpdate = serde_json::from_value(json!({
-        "state": "failed", "failures": 4, "lastResyncTime": "2026-01-01T00:00:00Z"
-    }))
-    .unwrap();
-    let times: std::collections::BTreeSet<i64> = (0..50)
-        .map(|n| windlass_core::due::next_attempt(&format!("uid-{n}"), &spec, &last).0)
-        .collect();
-    assert!(times.len() > 45, "{times:?}");
-}
-
-#[test]
-fn a_resync_is_never_more_often_than_every_minute() {
-    for (written, seconds) in [
-        (None, 60),
-        (Some(0), 60),
-        (Some(-5), 60),
-        (Some(59), 60),
-        (Some(61), 61),
-    ] {
-        let spec = StackSpec {
-            resync_frequency_seconds: written,
-            ..StackSpec::default()
-        };
-        assert_eq!(resync_interval(&spec).as_secs(), seconds);
     }
 }

@@ -6,6 +6,7 @@ mod due;
 mod failures;
 mod first_run;
 mod later_runs;
+mod pauses;
 mod properties;
 mod requests;
 mod support;

@@ -1,6 +1,7 @@
 //! One line of setup for a Stack, and a small world in which everything that a decision asks for succeeds.
 
 mod ends;
+mod tasks;
 mod world;
 mod writes;
 
