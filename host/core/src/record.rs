@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use windlass_api::intent::{RunIntent, RunSummary};
-use windlass_api::run::{Operation, RunState};
+use windlass_api::run::{Operation, ProjectInfo, RunState};
 use windlass_api::stack::{LastUpdate, StackSpec, StackStatus, UpdateState};
 
 use crate::due;
@@ -80,6 +80,10 @@ pub fn record(
     }
     let touched =
         operation.mutates() && (summary.reached_engine || summary.state == RunState::Lost);
+    if touched && status.project_info.is_none() {
+        // A run that was lost tells nothing of its project, but its destroy has to name one.
+        status.project_info = project_of(&intent.stack);
+    }
     if destroyed {
         status.mutated = Some(false);
     } else if touched {
@@ -89,6 +93,15 @@ pub fn record(
         status.mutated.get_or_insert(false);
     }
     status
+}
+
+/// The project in a canonical stack name. Its runtime is of no use to a destroy without program.
+fn project_of(stack: &str) -> Option<ProjectInfo> {
+    let name = stack.split('/').rev().nth(1)?;
+    Some(ProjectInfo {
+        name: name.to_owned(),
+        runtime: "yaml".to_owned(),
+    })
 }
 
 /// Failures in a row for one cause: success, an edit, a request, a new revision or new inputs begin again at one.
