@@ -9,9 +9,10 @@ use windlass_engine::ports::{Found, TaskInput};
 use windlass_sdk::Outcome;
 
 use crate::backend::{Deployed, Lock};
+use crate::operator::STALE_EPOCH;
 use crate::outcome::{End, summarize};
-use crate::planted::Planted;
 use crate::plan::{MINUTE, SECOND};
+use crate::planted::Planted;
 use crate::pods::{PodPhase, hostname};
 use crate::world::{Event, Place, Ticket, World};
 
@@ -48,7 +49,7 @@ impl World {
         }
         let highest = pod.max_epoch;
         if input.epoch < highest && !epoch_ignored {
-            self.fail(ticket, "StaleEpoch", "another leader has spoken");
+            self.fail(ticket, STALE_EPOCH, "another leader has spoken");
             return;
         }
         pod.max_epoch = highest.max(input.epoch);
@@ -100,7 +101,7 @@ impl World {
 
     fn start(&mut self, ticket: Ticket, instance: &str, request: RunRequest, deployed: Deployed) {
         let place = ticket.place;
-        self.check_start(place, instance, &request.id, request.operation.mutates());
+        self.check_start(place, instance, &request.id);
         self.release_locks(&request);
         let seconds = self.weather.run_seconds;
         let mut takes = self.rng.between(seconds.0 * SECOND, seconds.1 * SECOND);
@@ -161,7 +162,11 @@ impl World {
             started: now,
             plan,
             lock,
-            watchers: if lost { Vec::new() } else { vec![ticket.clone()] },
+            watchers: if lost {
+                Vec::new()
+            } else {
+                vec![ticket.clone()]
+            },
             interrupted: None,
         };
         if let Some(pod) = self.pod(place, instance) {
@@ -244,9 +249,9 @@ impl World {
         let reachable = self.pod(place, instance).is_some_and(|pod| {
             pod.phase == PodPhase::Ready && pod.visible && epoch >= pod.max_epoch
         });
-        let runs = self.pod(place, instance).is_some_and(|pod| {
-            pod.process.as_ref().is_some_and(|it| it.update == update)
-        });
+        let runs = self
+            .pod(place, instance)
+            .is_some_and(|pod| pod.process.as_ref().is_some_and(|it| it.update == update));
         if !reachable || !runs || self.rng.chance(self.weather.message_lost) {
             self.fail(ticket, "AgentUnreachable", "nobody hears the cancellation");
             return;
@@ -282,7 +287,15 @@ impl World {
             locks = self.locks_of(&process.stack);
         }
         let outcome = end.outcome(&locks);
-        let mut summary = summarize(self, place, instance, state, outcome, locks, process.started);
+        let mut summary = summarize(
+            self,
+            place,
+            instance,
+            state,
+            outcome,
+            locks,
+            process.started,
+        );
         summary.reached_engine = !matches!(end, End::Locked(_) | End::Unavailable);
         let has_outputs = state == RunState::Succeeded && process.operation == Operation::Up;
         if has_outputs {
@@ -323,6 +336,12 @@ impl World {
             state
                 .locks
                 .retain(|lock| Some(&lock.info.id) != process.lock.as_ref());
+        }
+        if process.operation.mutates()
+            && !matches!(end, End::Locked(_) | End::Unavailable)
+            && let Some(run) = self.monitor.runs.get_mut(&process.update)
+        {
+            run.touched = true;
         }
         match (process.operation, end) {
             (Operation::Preview | Operation::Refresh, _) => {}

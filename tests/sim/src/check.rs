@@ -20,7 +20,10 @@ impl World {
         }
         let Some(stack) = home.stack.now() else {
             if !home.updates.now().is_empty() {
-                return Some(format!("{} Updates are left of a Stack that is gone", home.updates.now().len()));
+                return Some(format!(
+                    "{} Updates are left of a Stack that is gone",
+                    home.updates.now().len()
+                ));
             }
             if home.pods.iter().any(|pod| pod.visible) {
                 return Some("an instance is left of a Stack that is gone".to_owned());
@@ -57,17 +60,28 @@ impl World {
         if last.reconcile_request.as_deref() != request {
             return Some("a request for a run was not heard".to_owned());
         }
-        let head = self.git.head(stack.spec.project_repo.as_deref().unwrap_or_default());
+        let head = self
+            .git
+            .head(stack.spec.project_repo.as_deref().unwrap_or_default());
         if last.last_successful_commit.as_deref() != Some(head.as_str()) {
-            return Some(format!("it runs {:?}, the head is {head}", last.last_successful_commit));
+            return Some(format!(
+                "it runs {:?}, the head is {head}",
+                last.last_successful_commit
+            ));
         }
         if stack.spec.preview || self.plan.taken_over {
             return None;
         }
         let name = crate::users::canonical(stack);
-        let deployed = self.backends.stacks.get(&name).and_then(|it| it.deployed.as_ref());
+        let deployed = self
+            .backends
+            .stacks
+            .get(&name)
+            .and_then(|it| it.deployed.as_ref());
         match deployed {
-            Some(it) if it.revision == head && Some(it.generation) == stack.metadata.generation => None,
+            Some(it) if it.revision == head && Some(it.generation) == stack.metadata.generation => {
+                None
+            }
             other => Some(format!("{other:?} is deployed, the head is {head}")),
         }
     }

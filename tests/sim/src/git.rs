@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use windlass_api::run::{ProgramSource, ProjectInfo};
 use windlass_core::failure::{Failure, FailureClass};
 use windlass_core::snapshot::{Resolution, Tree};
-use windlass_api::run::{ProgramSource, ProjectInfo};
 use windlass_sdk::native::evaluate;
 use windlass_sdk::{Answer, ErrorClass, Fault, GitRef, Question, SourceRequest};
 

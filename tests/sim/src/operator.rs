@@ -20,6 +20,8 @@ use crate::planted::{Planted, decide_with};
 use crate::store::{Mind, SimStore, locked};
 use crate::world::{Asked, Event, NAMESPACE, Place, Ticket, World};
 
+/// What an agent says to a leader that has been replaced.
+pub const STALE_EPOCH: &str = "StaleEpoch";
 /// Finished Updates that a Stack keeps.
 pub const KEEP_UPDATES: usize = 10;
 
@@ -141,8 +143,19 @@ impl Operator {
         }
     }
 
-    /// A task has found something out.
-    pub fn answered(&mut self, ticket: &Ticket, result: Result<Found, Failure>) {
+    /// A task has found something out. False: the process ends, for an agent told it that another one leads.
+    pub fn answered(&mut self, ticket: &Ticket, result: Result<Found, Failure>) -> bool {
+        if result
+            .as_ref()
+            .is_err_and(|failure| failure.reason == STALE_EPOCH)
+        {
+            return false;
+        }
+        self.observe(ticket, result);
+        true
+    }
+
+    fn observe(&mut self, ticket: &Ticket, result: Result<Found, Failure>) {
         let place = ticket.place;
         let (now, key) = {
             let world = locked(&self.world);
@@ -159,7 +172,10 @@ impl Operator {
         {
             locked(&self.store.mind).outputs.insert(end.update.clone());
         }
-        if entry.memory.observe(&key, ticket.slot, &ticket.cause, result, now) {
+        if entry
+            .memory
+            .observe(&key, ticket.slot, &ticket.cause, result, now)
+        {
             entry.out.remove(&ticket.slot);
             self.enqueue(place);
         }
@@ -182,9 +198,18 @@ impl Operator {
             let mut world = locked(&self.world);
             world.count_step(place);
             let key = key(&world, place);
-            (Timestamp(world.now), key, world.plan.planted, world.plan.max_runs)
+            (
+                Timestamp(world.now),
+                key,
+                world.plan.planted,
+                world.plan.max_runs,
+            )
         };
-        let running = self.entries.values().filter(|entry| entry.holds_run).count();
+        let running = self
+            .entries
+            .values()
+            .filter(|entry| entry.holds_run)
+            .count();
         let entry = self.entries.entry(place).or_default();
         let capacity = entry.holds_run || running < max_runs;
         let decide = move |snapshot: &Snapshot| decide_with(planted, snapshot);
@@ -228,7 +253,13 @@ impl Operator {
         for task in start {
             let mut world = locked(&self.world);
             world.count_task(place);
-            world.note(|| format!("operator {} asks: {:?}", self.number, word(&task.kind)));
+            world.note(|| {
+                format!(
+                    "operator {} asks for place {place}: {}",
+                    self.number,
+                    word(&task.kind)
+                )
+            });
             let token = world.number();
             let slot = task.kind.slot();
             entry.out.insert(slot, token);
@@ -278,7 +309,10 @@ impl Operator {
         let mut world = locked(&self.world);
         if decision.wake_at.is_some_and(|at| at <= snapshot.now) {
             world.broken(Broken::WakeInFuture, || {
-                format!("place {place}: {:?} at {:?}", decision.wake_at, snapshot.now)
+                format!(
+                    "place {place}: {:?} at {:?}",
+                    decision.wake_at, snapshot.now
+                )
             });
         }
     }
@@ -288,7 +322,14 @@ impl Operator {
         let token = world.number();
         self.entries.entry(place).or_default().timer = Some(token);
         let operator = self.number;
-        world.later(wait, Event::Timer { operator, place, token });
+        world.later(
+            wait,
+            Event::Timer {
+                operator,
+                place,
+                token,
+            },
+        );
     }
 }
 

@@ -131,9 +131,7 @@ fn blind(planted: Planted, seen: &mut Snapshot) {
             let Some(stack) = seen.objects.stack.clone() else {
                 return;
             };
-            if let Ok(checked) =
-                windlass_core::spec::check(&stack, seen.config.workspace_path)
-            {
+            if let Ok(checked) = windlass_core::spec::check(&stack, seen.config.workspace_path) {
                 let inputs = checked.inputs_digest(&stack, &seen.objects);
                 for update in &mut seen.objects.updates {
                     if let Some(intent) = &mut update.spec.intent {
@@ -223,7 +221,10 @@ fn spoil(planted: Planted, snapshot: &Snapshot, decision: &mut Decision) {
 }
 
 fn start_first(snapshot: &Snapshot, decision: &mut Decision) {
-    let recording = decision.writes.iter().position(|write| matches!(write, Write::RecordStart { .. }));
+    let recording = decision
+        .writes
+        .iter()
+        .position(|write| matches!(write, Write::RecordStart { .. }));
     let Some(at) = recording else { return };
     if let Obs::Pending { .. } = snapshot.seen.run {
         return;

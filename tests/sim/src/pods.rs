@@ -142,7 +142,14 @@ impl World {
         } else {
             self.rng.between(500, 20 * SECOND)
         };
-        self.later(delay, Event::PodReady { place, pod: uid, boot });
+        self.later(
+            delay,
+            Event::PodReady {
+                place,
+                pod: uid,
+                boot,
+            },
+        );
         self.publish(place);
     }
 
@@ -172,11 +179,23 @@ impl World {
         if reachable {
             self.interrupt(place, uid, "agentStopping");
             let delay = self.rng.between(SECOND, 30 * SECOND);
-            self.later(delay, Event::PodGone { place, pod: uid.to_owned() });
+            self.later(
+                delay,
+                Event::PodGone {
+                    place,
+                    pod: uid.to_owned(),
+                },
+            );
         } else {
             // Its node does not hear; it ends when the node is back.
             let delay = self.rng.between(MINUTE, HOUR);
-            self.later(delay, Event::PodGone { place, pod: uid.to_owned() });
+            self.later(
+                delay,
+                Event::PodGone {
+                    place,
+                    pod: uid.to_owned(),
+                },
+            );
         }
         self.publish(place);
     }
@@ -210,7 +229,12 @@ impl World {
     /// Something happens to a workspace.
     pub fn pod_trouble(&mut self) {
         let busy: Vec<Place> = (0..self.homes.len())
-            .filter(|&place| self.homes[place].pods.iter().any(|pod| pod.process.is_some()))
+            .filter(|&place| {
+                self.homes[place]
+                    .pods
+                    .iter()
+                    .any(|pod| pod.process.is_some())
+            })
             .collect();
         let place = if !busy.is_empty() && self.rng.chance(self.weather.trouble_aims) {
             busy[self.rng.below(busy.len())]

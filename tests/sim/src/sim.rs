@@ -56,7 +56,13 @@ fn run(plan: &Plan, tracing: bool) -> Report {
     {
         let mut world = locked(&world);
         world.settle_in();
-        for chance in [Chance::OperatorTrouble, Chance::PodTrouble, Chance::User, Chance::Push, Chance::Outage] {
+        for chance in [
+            Chance::OperatorTrouble,
+            Chance::PodTrouble,
+            Chance::User,
+            Chance::Push,
+            Chance::Outage,
+        ] {
             schedule(&mut world, chance);
         }
     }
@@ -81,7 +87,8 @@ fn run(plan: &Plan, tracing: bool) -> Report {
             at_rest
         });
         let mut world = locked(&world);
-        if world.monitor.violation.is_none() && healed_after.is_none()
+        if world.monitor.violation.is_none()
+            && healed_after.is_none()
             && let Some((place, why)) = world.first_unsettled()
         {
             world.broken(Broken::Converges, || format!("place {place}: {why}"));
@@ -112,7 +119,9 @@ fn run(plan: &Plan, tracing: bool) -> Report {
 /// Every run that began is on record, but those whose Stack went before.
 fn check_records(world: &mut World) {
     let open = world.monitor.runs.iter().find(|(_, run)| {
-        let stays = world.stack(run.place).is_some_and(|stack| stack.metadata.uid.as_deref() == Some(&run.uid));
+        let stays = world
+            .stack(run.place)
+            .is_some_and(|stack| stack.metadata.uid.as_deref() == Some(&run.uid));
         run.recorded.is_none() && stays
     });
     if let Some((name, run)) = open {
@@ -159,12 +168,20 @@ impl Sim {
                     self.dies(operator);
                 }
             }
-            Event::Deliver { operator, place, versions } => {
+            Event::Deliver {
+                operator,
+                place,
+                versions,
+            } => {
                 if let Some(it) = self.operator(operator) {
                     it.deliver(place, versions);
                 }
             }
-            Event::Timer { operator, place, token } => {
+            Event::Timer {
+                operator,
+                place,
+                token,
+            } => {
                 if let Some(it) = self.operator(operator) {
                     it.timer(place, token);
                 }
@@ -175,8 +192,11 @@ impl Sim {
                 }
             }
             Event::Answered { ticket, result } => {
-                if let Some(it) = self.operator(ticket.operator) {
-                    it.answered(&ticket, *result);
+                let number = ticket.operator;
+                if let Some(it) = self.operator(number)
+                    && !it.answered(&ticket, *result)
+                {
+                    self.dies(number);
                 }
             }
             Event::OperatorDies { operator } => self.dies(operator),
@@ -308,7 +328,11 @@ fn asked(world: &mut World, task: Asked) {
             world.ask_cancel(ticket, input.epoch, update, instance);
         }
         TaskKind::Resolve => {
-            let spec = input.objects.stack.as_ref().map(|it| serde_json::to_value(&it.spec));
+            let spec = input
+                .objects
+                .stack
+                .as_ref()
+                .map(|it| serde_json::to_value(&it.spec));
             let spec = spec.and_then(Result::ok).unwrap_or(Value::Null);
             let result = world.git.resolve(&spec).map(Found::Source);
             world.answer(ticket, result);
@@ -324,11 +348,24 @@ fn asked(world: &mut World, task: Asked) {
     }
 }
 
-fn open(world: &World, input: &windlass_engine::TaskInput, project: Option<String>) -> Result<Found, Failure> {
+fn open(
+    world: &World,
+    input: &windlass_engine::TaskInput,
+    project: Option<String>,
+) -> Result<Found, Failure> {
     if world.backends.down {
-        return Err(Failure::new(FailureClass::Unavailable, "BackendUnavailable", "connection refused"));
+        return Err(Failure::new(
+            FailureClass::Unavailable,
+            "BackendUnavailable",
+            "connection refused",
+        ));
     }
-    let spec = input.objects.stack.as_ref().map(|it| it.spec.clone()).unwrap_or_default();
+    let spec = input
+        .objects
+        .stack
+        .as_ref()
+        .map(|it| it.spec.clone())
+        .unwrap_or_default();
     let request = windlass_sdk::BackendRequest {
         project,
         stack: spec.stack.clone(),
@@ -341,6 +378,10 @@ fn open(world: &World, input: &windlass_engine::TaskInput, project: Option<Strin
             stack: session.stack,
             env: session.env,
         })),
-        Err(error) => Err(Failure::new(FailureClass::Invalid, "BackendInvalid", format!("{error:?}"))),
+        Err(error) => Err(Failure::new(
+            FailureClass::Invalid,
+            "BackendInvalid",
+            format!("{error:?}"),
+        )),
     }
 }

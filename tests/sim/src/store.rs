@@ -81,7 +81,13 @@ impl Store for SimStore {
             }
         }
         let result = world.perform(&mind, place, write, objects, fence);
-        world.note(|| format!("write {} of place {place}: {}", name(write), outcome(&result)));
+        world.note(|| {
+            format!(
+                "write {} of place {place}: {}",
+                name(write),
+                outcome(&result)
+            )
+        });
         if result.is_ok() && world.rng.chance(weather.answer_lost) {
             return Err(StoreError::Unavailable("the answer got lost".into()));
         }
@@ -117,7 +123,9 @@ pub fn name(write: &Write) -> String {
         Write::CreateUpdate { name, intent, .. } => {
             format!("CreateUpdate({name}, {:?})", intent.cause)
         }
-        Write::RecordStart { update, record } => format!("RecordStart({update}, {})", record.instance),
+        Write::RecordStart { update, record } => {
+            format!("RecordStart({update}, {})", record.instance)
+        }
         Write::SaveOutputs { update } => format!("SaveOutputs({update})"),
         Write::FinishUpdate { update, .. } => format!("FinishUpdate({update})"),
         Write::ReleaseUpdate { update } => format!("ReleaseUpdate({update})"),

@@ -23,7 +23,10 @@ pub fn looks_at(spec: &StackSpec) -> Vec<String> {
         .iter()
         .filter_map(|it| it.name.clone())
         .collect();
-    let checked = spec.env_refs.values().filter_map(|reference| reference.selector(NAMESPACE).ok());
+    let checked = spec
+        .env_refs
+        .values()
+        .filter_map(|reference| reference.selector(NAMESPACE).ok());
     for selector in checked {
         if let windlass_api::reference::Selector::StackOutput { stack, .. } = selector {
             names.push(stack.to_owned());
@@ -99,7 +102,9 @@ impl World {
             status: None,
         };
         self.homes[place].made = number;
-        self.homes[place].stack.change(|stored| *stored = Some(stack));
+        self.homes[place]
+            .stack
+            .change(|stored| *stored = Some(stack));
         self.monitor.edited_at.insert(place, self.now);
         self.note(|| format!("a user makes the Stack of place {place}"));
         self.changed(place);
@@ -132,7 +137,8 @@ impl World {
         }
         if self.rng.chance(0.3) {
             let Reference { name, key, .. } = secret(place / 4);
-            spec["secretsRef"] = json!({"password": {"type": "Secret", "secret": {"name": name, "key": key}}});
+            spec["secretsRef"] =
+                json!({"password": {"type": "Secret", "secret": {"name": name, "key": key}}});
         }
         // Only on earlier places, so that nothing waits in a circle.
         if place % 4 != 0 && self.rng.chance(0.4) {
@@ -144,7 +150,8 @@ impl World {
         }
         if place % 4 >= 2 && self.rng.chance(0.4) {
             let from = format!("s{}", place - 2);
-            spec["envRefs"] = json!({"ZONE": {"type": "StackOutput", "stack": from, "output": "zone"}});
+            spec["envRefs"] =
+                json!({"ZONE": {"type": "StackOutput", "stack": from, "output": "zone"}});
         }
         serde_json::from_value(spec).unwrap_or_default()
     }
@@ -225,11 +232,17 @@ impl World {
 
     pub fn delete(&mut self, place: Place) {
         let now = self.now;
-        let Some(stack) = self.stack(place) else { return };
+        let Some(stack) = self.stack(place) else {
+            return;
+        };
         if stack.metadata.deletion_timestamp.is_some() {
             return;
         }
-        let held = stack.metadata.finalizers.as_ref().is_some_and(|all| !all.is_empty());
+        let held = stack
+            .metadata
+            .finalizers
+            .as_ref()
+            .is_some_and(|all| !all.is_empty());
         self.monitor.edited_at.insert(place, now);
         if !held {
             self.homes[place].stack.change(|stack| *stack = None);
@@ -246,7 +259,12 @@ impl World {
         let reference = secret(place / 4);
         let version = if self.rng.chance(0.5) {
             let delay = self.rng.between(MINUTE, HOUR);
-            self.later(delay, Event::SecretBack { reference: reference.clone() });
+            self.later(
+                delay,
+                Event::SecretBack {
+                    reference: reference.clone(),
+                },
+            );
             None
         } else {
             Some(self.number().to_string())
@@ -276,9 +294,13 @@ impl World {
 
     /// Cancels the run that is asked for.
     pub fn cancel(&mut self, place: Place) {
-        let Some(stack) = self.stack(place) else { return };
+        let Some(stack) = self.stack(place) else {
+            return;
+        };
         let updates = self.homes[place].updates.now();
-        let open = ours(stack, updates).find(|it| !it.finished()).map(|it| it.name.to_owned());
+        let open = ours(stack, updates)
+            .find(|it| !it.finished())
+            .map(|it| it.name.to_owned());
         if let Some(open) = open {
             let mut fence = Fence::default();
             let _gone = self.change_update(place, &open, &mut fence, |update| {
@@ -332,7 +354,11 @@ impl World {
             if hangs {
                 self.cancel(place);
             }
-            let uids: Vec<String> = self.homes[place].pods.iter().map(|it| it.uid.clone()).collect();
+            let uids: Vec<String> = self.homes[place]
+                .pods
+                .iter()
+                .map(|it| it.uid.clone())
+                .collect();
             for uid in uids {
                 self.pod_heals(place, &uid);
             }

@@ -20,7 +20,8 @@ use crate::rng::Rng;
 /// When the simulated time begins: 2026-01-01.
 pub const EPOCH_MS: i64 = 1_767_225_600_000;
 pub const NAMESPACE: &str = "default";
-const TRACE: usize = 60;
+const TRACE: usize = 3000;
+const TOLD: usize = 70;
 
 /// Index of a Stack's name among all names.
 pub type Place = usize;
@@ -29,27 +30,66 @@ pub type Place = usize;
 #[derive(Debug)]
 pub enum Event {
     /// An operator takes the next key from its queue.
-    Work { operator: u64 },
+    Work {
+        operator: u64,
+    },
     /// The watch of an operator delivers versions: stack, updates, workspace.
-    Deliver { operator: u64, place: Place, versions: [u64; 3] },
-    Timer { operator: u64, place: Place, token: u64 },
-    Relist { operator: u64 },
+    Deliver {
+        operator: u64,
+        place: Place,
+        versions: [u64; 3],
+    },
+    Timer {
+        operator: u64,
+        place: Place,
+        token: u64,
+    },
+    Relist {
+        operator: u64,
+    },
     /// A task's request reaches whom it asks.
-    Asked { task: Box<Asked> },
+    Asked {
+        task: Box<Asked>,
+    },
     /// A task's answer reaches the operator.
-    Answered { ticket: Ticket, result: Box<Result<Found, Failure>> },
-    PodReady { place: Place, pod: String, boot: u64 },
-    PodGone { place: Place, pod: String },
-    Heals { place: Place, pod: String },
-    RunEnds { place: Place, pod: String, update: String },
-    OperatorDies { operator: u64 },
+    Answered {
+        ticket: Ticket,
+        result: Box<Result<Found, Failure>>,
+    },
+    PodReady {
+        place: Place,
+        pod: String,
+        boot: u64,
+    },
+    PodGone {
+        place: Place,
+        pod: String,
+    },
+    Heals {
+        place: Place,
+        pod: String,
+    },
+    RunEnds {
+        place: Place,
+        pod: String,
+        update: String,
+    },
+    OperatorDies {
+        operator: u64,
+    },
     OperatorStarts,
     Chance(Chance),
     GitBack,
     BackendBack,
-    SecretBack { reference: Reference },
-    Resume { place: Place },
-    Recreate { place: Place },
+    SecretBack {
+        reference: Reference,
+    },
+    Resume {
+        place: Place,
+    },
+    Recreate {
+        place: Place,
+    },
     AskAgain,
 }
 
@@ -200,12 +240,28 @@ impl World {
         self.trace.push_back((self.now - EPOCH_MS, text));
     }
 
-    /// The last events, oldest first.
+    /// The last events, oldest first: those of the place that the violation names, if it names one.
     pub fn story(&self) -> Vec<String> {
-        self.trace
+        let text = self.monitor.violation.as_ref().map_or("", |(_, text)| text);
+        let named = (0..self.homes.len()).rev().find(|place| {
+            text.contains(&format!("place {place}")) || text.contains(&format!("s{place}-"))
+        });
+        let concerns = |line: &str| match named {
+            None => true,
+            Some(place) => {
+                let (word, name) = (format!("place {place}"), format!("s{place}-"));
+                line.contains(&word)
+                    || line.contains(&name)
+                    || !line.contains("place") && !line.contains(" s")
+            }
+        };
+        let lines: Vec<String> = self
+            .trace
             .iter()
-            .map(|(at, text)| format!("{:>12.3}s  {text}", *at as f64 / 1000.0))
-            .collect()
+            .filter(|(_, line)| concerns(line))
+            .map(|(at, line)| format!("{:>12.3}s  {line}", *at as f64 / 1000.0))
+            .collect();
+        lines[lines.len().saturating_sub(TOLD)..].to_vec()
     }
 
     pub fn broken(&mut self, rule: Broken, text: impl FnOnce() -> String) {
@@ -233,7 +289,14 @@ impl World {
                 }
                 let delay = self.rng.between(1, self.weather.max_lag.max(2));
                 let versions = if other == place { versions } else { [0; 3] };
-                self.later(delay, Event::Deliver { operator, place: other, versions });
+                self.later(
+                    delay,
+                    Event::Deliver {
+                        operator,
+                        place: other,
+                        versions,
+                    },
+                );
             }
         }
     }

@@ -33,7 +33,11 @@ impl World {
         match write {
             Write::AddFinalizer => self.add_finalizer(place, objects, fence),
             Write::PutStatus { status } => {
-                let stored = self.same_stack(place, objects)?.metadata.resource_version.clone();
+                let stored = self
+                    .same_stack(place, objects)?
+                    .metadata
+                    .resource_version
+                    .clone();
                 let unfenced = self.plan.planted == Some(Planted::StatusUnfenced);
                 if stored != fence.stack && !unfenced {
                     return Err(StoreError::Conflict);
@@ -169,7 +173,10 @@ impl World {
     }
 
     fn same_stack(&self, place: Place, objects: &Objects) -> Result<&Stack, StoreError> {
-        let known = objects.stack.as_ref().and_then(|it| it.metadata.uid.clone());
+        let known = objects
+            .stack
+            .as_ref()
+            .and_then(|it| it.metadata.uid.clone());
         match self.stack(place) {
             Some(stack) if stack.metadata.uid == known => Ok(stack),
             _ => Err(StoreError::NotFound),
@@ -190,7 +197,12 @@ impl World {
         if stack.metadata.deletion_timestamp.is_some() {
             return Err(StoreError::Conflict);
         }
-        let held = stack.metadata.finalizers.iter().flatten().any(|it| it == FINALIZER);
+        let held = stack
+            .metadata
+            .finalizers
+            .iter()
+            .flatten()
+            .any(|it| it == FINALIZER);
         // A patch of an object that has changed tells nothing of what changed: the fence stays where it was.
         let known = stack.metadata.resource_version == fence.stack;
         if !held {
@@ -235,7 +247,9 @@ impl World {
 
     pub fn update(&self, place: Place, name: &str) -> Option<&Update> {
         let updates = self.homes[place].updates.now();
-        updates.iter().find(|it| it.metadata.name.as_deref() == Some(name))
+        updates
+            .iter()
+            .find(|it| it.metadata.name.as_deref() == Some(name))
     }
 
     fn fenced(&self, place: Place, name: &str, fence: &Fence) -> Result<(), StoreError> {
@@ -257,7 +271,9 @@ impl World {
         let version = self.number().to_string();
         let new = version.clone();
         let found = self.homes[place].updates.change(|all| {
-            let stored = all.iter_mut().find(|it| it.metadata.name.as_deref() == Some(name))?;
+            let stored = all
+                .iter_mut()
+                .find(|it| it.metadata.name.as_deref() == Some(name))?;
             edit(stored);
             stored.metadata.resource_version = Some(new);
             Some(())
@@ -282,7 +298,11 @@ impl World {
         let Some(stored) = self.update(place, name) else {
             return;
         };
-        let held = stored.metadata.finalizers.as_ref().is_some_and(|all| !all.is_empty());
+        let held = stored
+            .metadata
+            .finalizers
+            .as_ref()
+            .is_some_and(|all| !all.is_empty());
         if !held {
             self.remove_update(place, name);
         } else if stored.metadata.deletion_timestamp.is_none() {

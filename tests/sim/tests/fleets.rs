@@ -28,15 +28,31 @@ fn small_fleets_hold_in_heavy_weather() {
 /// For the one who mends: which rules fail how often.
 #[test]
 fn tally() {
-    let mut all = std::collections::BTreeMap::<_, Vec<_>>::new();
+    let count: u64 = std::env::var("SIM_COUNT").map_or(100, |n| n.parse().unwrap());
     let from = std::time::Instant::now();
-    let mut steps = 0;
-    for seed in 1..=100 {
-        let report = simulate(&Plan::rough(seed));
+    let threads: Vec<_> = (0..2)
+        .map(|half| {
+            std::thread::spawn(move || {
+                let reports = (1..=count)
+                    .filter(|seed| seed % 2 == half)
+                    .map(|seed| simulate(&Plan::rough(seed)));
+                reports.collect::<Vec<_>>()
+            })
+        })
+        .collect();
+    let mut all = std::collections::BTreeMap::<_, Vec<_>>::new();
+    let (mut steps, mut runs) = (0, 0);
+    for report in threads.into_iter().flat_map(|it| it.join().unwrap()) {
         steps += report.steps;
-        if let Some((rule, _)) = report.violation {
-            all.entry(rule).or_default().push(seed);
+        runs += report.runs;
+        if let Some((rule, text)) = report.violation {
+            println!(
+                "{} {rule:?} {}",
+                report.seed,
+                text.chars().take(150).collect::<String>()
+            );
+            all.entry(rule).or_default().push(report.seed);
         }
     }
-    println!("{all:?} {steps} steps {:?}", from.elapsed());
+    println!("{all:?} {steps} steps {runs} runs {:?}", from.elapsed());
 }
