@@ -212,6 +212,11 @@ fn start(live: &mut Live<'_>, update: Ours<'_>, checked: Option<&Checked>) -> (P
         );
     };
     match &instance.phase {
+        // Its place was given up while the workspace did not start, or the process that kept count of them is new.
+        InstancePhase::Ready { .. } if instance.spec_digest == digest && !live.s.capacity => (
+            busy(live, update, "waiting for other runs to end"),
+            Activity::Queued,
+        ),
         InstancePhase::Ready { boot_id } if instance.spec_digest == digest => {
             let record = RunRecord {
                 instance: instance.uid.clone(),

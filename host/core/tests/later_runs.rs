@@ -334,6 +334,25 @@ fn a_full_fleet_makes_it_wait_and_a_run_that_goes_on_does_not_care() {
 }
 
 #[test]
+fn a_run_whose_place_was_given_up_waits_for_another_before_it_starts() {
+    let mut world = fresh(json!({}));
+    world.new_workspace = InstancePhase::Failing {
+        reason: "ImagePullBackOff".into(),
+        message: "no such image".into(),
+    };
+    world.settle();
+    world.s.capacity = false;
+    world.workspace_phase(InstancePhase::Ready {
+        boot_id: "b".into(),
+    });
+    assert_eq!(world.settle().activity, Activity::Queued);
+    assert_eq!(world.message(), "waiting for other runs to end");
+    world.s.capacity = true;
+    world.settle();
+    assert_eq!((world.runs.len(), world.s.objects.updates.len()), (1, 1));
+}
+
+#[test]
 fn the_stack_settles_while_the_fleet_is_full_and_nothing_is_due() {
     let mut world = ready(json!({}));
     world.s.capacity = false;

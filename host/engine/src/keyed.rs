@@ -158,10 +158,15 @@ fn fail<T>(obs: &mut Obs<T>, key: &Key, cause: &str, failure: Failure, now: Time
         } if asked == cause => attempts + 1,
         _ => 1,
     };
-    let retry_at = failure
-        .class
-        .retries()
-        .then(|| retry::next_attempt(now, failure.class, attempts, Pauses::default(), &(key, cause)));
+    let retry_at = failure.class.retries().then(|| {
+        retry::next_attempt(
+            now,
+            failure.class,
+            attempts,
+            Pauses::default(),
+            &(key, cause),
+        )
+    });
     *obs = Obs::Failed {
         at: now,
         cause: cause.to_owned(),

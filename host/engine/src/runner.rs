@@ -336,7 +336,8 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
     }
 }
 
-/// Whether the key has a run that is asked for and not over.
+/// Whether the key has a run that is asked for and not over. One that cannot go on without help gives up its place: a
+/// few broken images must not hold a fleet.
 fn holds_run(snapshot: &Snapshot, decision: &Decision) -> bool {
     use windlass_core::decision::Write;
     let creates = decision
@@ -346,7 +347,11 @@ fn holds_run(snapshot: &Snapshot, decision: &Decision) -> bool {
     let open = snapshot.objects.stack.as_ref().is_some_and(|stack| {
         windlass_core::run::ours(stack, &snapshot.objects.updates).any(|update| !update.finished())
     });
-    creates || open
+    let goes_on = !matches!(
+        decision.activity,
+        Activity::Blocked { .. } | Activity::Queued
+    );
+    creates || (open && goes_on)
 }
 
 fn spawn<T: Tasks>(

@@ -1,14 +1,16 @@
 //! The limit on runs: kept, freed, and never lost.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use windlass_core::decision::Slot;
 use windlass_core::failure::{Failure, FailureClass};
+use windlass_core::snapshot::{Instance, InstancePhase};
 use windlass_engine::Handle;
 
-use crate::support::{Bench, key};
+use crate::support::{Bench, clock, key};
 
 fn fleet(names: &[&'static str]) -> Bench {
     let stacks: Vec<(&str, Value)> = names.iter().map(|name| (*name, json!({}))).collect();
@@ -99,6 +101,55 @@ async fn a_place_is_free_again_when_the_stack_that_held_it_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_workspace_that_does_not_start_holds_no_place_and_waits_for_one_later() {
+    let bench = fleet(&["a", "b"]);
+    let broken = Instance {
+        uid: "broken".into(),
+        hostname: "a".into(),
+        spec_digest: String::new(),
+        phase: InstancePhase::Failing {
+            reason: "ImagePullBackOff".into(),
+            message: "no such image".into(),
+        },
+        idle_since: clock(),
+    };
+    bench.store.breaks("a", broken);
+    bench
+        .tasks
+        .hang
+        .lock()
+        .unwrap()
+        .push(("b".into(), Slot::Run));
+    let (runner, handle) = bench.runner(1);
+    let running = tokio::spawn(runner.run(false));
+    bench
+        .until("b runs", |b| b.tasks.started("b", Slot::Run) == 1)
+        .await;
+    assert_eq!(bench.reason("a"), "WorkspaceFailed");
+    // The image is there now: a waits for b's place.
+    bench.store.change(&key("a"), |objects| {
+        objects.workspace.current.as_mut().unwrap().phase = InstancePhase::Ready {
+            boot_id: "boot".into(),
+        };
+    });
+    handle.wake(key("a"));
+    bench
+        .until("a waits", |b| b.reason("a") == "StackProcessing")
+        .await;
+    tokio::time::sleep(Duration::from_secs(500)).await;
+    assert_eq!(bench.tasks.started("a", Slot::Run), 0);
+    bench
+        .store
+        .change(&key("b"), |objects| objects.stack = None);
+    handle.wake(key("b"));
+    bench
+        .until("a is ready", |b| b.reason("a") == "ProcessingCompleted")
+        .await;
+    assert_eq!(bench.tasks.most_running.load(Ordering::SeqCst), 1);
+    stop(handle, running).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn runs_that_go_on_from_before_hold_their_places() {
     let bench = fleet(&["a", "b"]);
     bench
@@ -120,7 +171,7 @@ async fn runs_that_go_on_from_before_hold_their_places() {
             b.tasks.started("a", Slot::Run) == 2
         })
         .await;
-    tokio::time::sleep(std::time::Duration::from_secs(500)).await;
+    tokio::time::sleep(Duration::from_secs(500)).await;
     assert_eq!(bench.tasks.started("b", Slot::Run), 0);
     stop(handle, running).await;
 }

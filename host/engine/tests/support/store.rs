@@ -23,6 +23,8 @@ pub struct FakeStore {
     pub load_errors: Mutex<VecDeque<StoreError>>,
     /// What the next write of this name answers.
     pub write_errors: Mutex<Vec<(&'static str, StoreError)>>,
+    /// The next workspace of this Stack becomes this.
+    broken: Mutex<BTreeMap<String, Instance>>,
 }
 
 /// The name of a write, as its JSON has it.
@@ -52,6 +54,13 @@ impl FakeStore {
 
     pub fn change(&self, key: &Key, change: impl FnOnce(&mut Objects)) {
         change(self.all.lock().unwrap().entry(key.clone()).or_default());
+    }
+
+    pub fn breaks(&self, name: &str, instance: Instance) {
+        self.broken
+            .lock()
+            .unwrap()
+            .insert(name.to_owned(), instance);
     }
 
     pub fn tried(&self, name: &str) -> usize {
@@ -85,14 +94,22 @@ impl FakeStore {
                 fence.stack = Some(bump(&mut stack.metadata));
             }
             Write::EnsureWorkspace { spec_digest } => {
-                objects.workspace.current.get_or_insert_with(|| Instance {
-                    uid: format!("instance-{key}"),
-                    hostname: key.to_string(),
+                let broken = self.broken.lock().unwrap().remove(&key.name);
+                let broken = broken.map(|instance| Instance {
                     spec_digest: spec_digest.clone(),
-                    phase: InstancePhase::Ready {
-                        boot_id: "boot".into(),
-                    },
-                    idle_since: clock(),
+                    ..instance
+                });
+                let current = &mut objects.workspace.current;
+                current.get_or_insert_with(|| {
+                    broken.unwrap_or(Instance {
+                        uid: format!("instance-{key}"),
+                        hostname: key.to_string(),
+                        spec_digest: spec_digest.clone(),
+                        phase: InstancePhase::Ready {
+                            boot_id: "boot".into(),
+                        },
+                        idle_since: clock(),
+                    })
                 });
             }
             Write::StopWorkspace { .. } => objects.workspace.current = None,
