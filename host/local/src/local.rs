@@ -30,8 +30,6 @@ use crate::sync::{Synced, sync};
 use crate::tasks::LocalTasks;
 use crate::workspaces::Workspaces;
 
-/// How often manifests, plugins and requests of other processes are looked for.
-const LOOK: Duration = Duration::from_millis(300);
 /// Updates kept per Stack, beside those of a day.
 const KEEP_UPDATES: usize = 10;
 
@@ -206,6 +204,9 @@ impl Local {
         for key in &stacks {
             handle.wake(key.clone());
         }
+        if config.once {
+            retry_failed(&store, &stacks)?;
+        }
         let local = Local {
             config,
             observer,
@@ -373,131 +374,19 @@ async fn plugins(
         .map_err(|error| LocalError::Plugins(error.to_string()))
 }
 
-/// Looks for changes of the manifests, and for what other processes have written.
-struct Watcher {
-    config: LocalConfig,
-    db: Arc<Db>,
-    store: Arc<LocalStore>,
-    outside: Arc<LocalOutside>,
-    workspaces: Arc<Workspaces>,
-    handle: Handle,
-    observer: Arc<dyn LocalObserver>,
-    known: BTreeSet<Key>,
-    complaints: Vec<String>,
-}
-
-impl Watcher {
-    async fn watch(mut self) {
-        let mut version = self.db.data_version().unwrap_or_default();
-        let mut stamp = stamp(&self.config);
-        loop {
-            tokio::time::sleep(LOOK).await;
-            let now = self.db.data_version().unwrap_or_default();
-            if now != version {
-                version = now;
-                self.wake_all();
-            }
-            let seen = stamp_of(&self.config).await;
-            // A deletion goes on in steps: dependents first, then what they needed.
-            let deleting = self.config.destroy || !self.gone().is_empty();
-            if seen != stamp || deleting {
-                stamp = seen;
-                self.look();
-            }
+/// Whoever asks once more wants another attempt now, whatever the pause after the last failure.
+fn retry_failed(store: &LocalStore, stacks: &BTreeSet<Key>) -> Result<(), LocalError> {
+    let fatal = |error| store.db.fatal(error);
+    for key in stacks {
+        let stored = store.db.get::<Stack>(kind::STACK, &key.namespace, &key.name).map_err(fatal)?;
+        let status = stored.and_then(|stored| stored.object.status);
+        let Some(last) = status.and_then(|status| status.last_update).filter(|last| last.failed()) else { continue };
+        let request = format!("once-after-{}", last.name.unwrap_or_default());
+        if let Err(error) = store.request(key, &request) {
+            tracing::warn!(%key, %error, "asking a failed Stack again");
         }
     }
-
-    fn wake_all(&self) {
-        for key in &self.known {
-            self.handle.wake(key.clone());
-        }
-    }
-
-    /// Known Stacks that are no longer stored.
-    fn gone(&self) -> Vec<Key> {
-        let stored = |key: &Key| {
-            self.db
-                .get::<serde_json::Value>(kind::STACK, &key.namespace, &key.name)
-                .is_ok_and(|found| found.is_some())
-        };
-        self.known
-            .iter()
-            .filter(|key| !stored(key))
-            .cloned()
-            .collect()
-    }
-
-    fn look(&mut self) {
-        for key in self.gone() {
-            self.outside.forget(&key);
-            if let Err(error) = self.workspaces.forget(&key) {
-                self.observer.problem(Some(&key), &error.to_string());
-            }
-            self.known.remove(&key);
-            self.handle.wake(key);
-        }
-        match sync(&self.db, &self.config.manifests, self.config.destroy) {
-            Ok(synced) => {
-                let Synced {
-                    touched,
-                    sources,
-                    warnings,
-                    errors,
-                    stacks,
-                } = synced;
-                let complaints: Vec<String> = errors.into_iter().chain(warnings).collect();
-                for complaint in complaints
-                    .iter()
-                    .filter(|text| !self.complaints.contains(text))
-                {
-                    self.observer.problem(None, complaint);
-                }
-                self.complaints = complaints;
-                self.known.extend(stacks);
-                for key in touched {
-                    if self.store.collect(&key).is_ok() {
-                        self.handle.wake(key);
-                    }
-                }
-                for key in sources {
-                    self.handle.source_changed(key);
-                }
-            }
-            Err(error) => self.observer.problem(None, &error.to_string()),
-        }
-    }
-}
-
-/// Changes whenever a manifest does: paths, sizes, times.
-fn stamp(config: &LocalConfig) -> String {
-    let mut seen = Vec::new();
-    for path in &config.manifests {
-        let listed = std::fs::read_dir(path)
-            .map(|entries| entries.flatten().map(|entry| entry.path()).collect());
-        let mut files: Vec<_> = listed.unwrap_or_else(|_| vec![path.clone()]);
-        files.sort();
-        for file in files {
-            if let Ok(meta) = std::fs::metadata(&file) {
-                let modified = meta
-                    .modified()
-                    .ok()
-                    .and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-                seen.push((
-                    file,
-                    meta.len(),
-                    modified.map(|time| time.as_nanos().to_string()),
-                ));
-            }
-        }
-    }
-    windlass_core::digest::digest(&seen)
-}
-
-async fn stamp_of(config: &LocalConfig) -> String {
-    let config = config.clone();
-    tokio::task::spawn_blocking(move || stamp(&config))
-        .await
-        .unwrap_or_default()
+    Ok(())
 }
 
 /// Stacks without a run that goes on: their agents are of no use to a process that ends.
@@ -517,59 +406,4 @@ fn idle(db: &Db, known: &BTreeSet<Key>) -> Result<Vec<Key>, crate::db::DbError> 
         }
     }
     Ok(idle)
-}
-
-/// One row for each Stack, with the health component's verdict.
-async fn rows(
-    db: &Db,
-    tasks: &LocalTasks,
-    known: &BTreeSet<Key>,
-) -> Result<Vec<StackRow>, crate::db::DbError> {
-    let mut rows = Vec::new();
-    let mut keys = known.clone();
-    for stored in db.list::<Stack>(kind::STACK, None)? {
-        let metadata = stored.object.metadata;
-        keys.insert(Key::new(
-            metadata.namespace.unwrap_or_default(),
-            metadata.name.unwrap_or_default(),
-        ));
-    }
-    for key in keys {
-        let Some(stored) = db.get::<Stack>(kind::STACK, &key.namespace, &key.name)? else {
-            rows.push(StackRow::deleted(&key));
-            continue;
-        };
-        let stack = stored.object;
-        let mut row = StackRow::of(&stack, &objects::updates(db, &key)?);
-        let mut object = serde_json::to_value(&stack)?;
-        object["apiVersion"] = json!("pulumi.com/v1");
-        object["kind"] = json!("Stack");
-        let work = Work {
-            namespace: key.namespace.clone(),
-            name: key.name.clone(),
-            ..Work::default()
-        };
-        let verdict = tasks
-            .plugins
-            .assess(
-                "pulumi.com/Stack",
-                object.to_string(),
-                "{}".to_owned(),
-                &work,
-            )
-            .await
-            .result;
-        match verdict {
-            Ok(health) => {
-                row.health = format!("{:?}", health.status);
-                row.health_message = health.message;
-            }
-            Err(error) => {
-                row.health = "Unknown".to_owned();
-                row.health_message = error.to_string();
-            }
-        }
-        rows.push(row);
-    }
-    Ok(rows)
 }

@@ -23,13 +23,14 @@ use windlass_fetch::{
 use windlass_sdk::{Artifact, ErrorClass, LockHolder, LockVerdict, Outcome, ReportedLock};
 use windlass_wasm::{PluginError, PluginHost, Work};
 
+use crate::backend;
 use crate::config::LocalObserver;
 use crate::db::Db;
 use crate::environment::{CONFIG_MAPS, SECRETS, write_mounts};
+use crate::failures::{agent_failure, fetch_failure, invalid, lost, plugin_failure};
 use crate::held::HeldOutputs;
 use crate::outside::{fetch_credential, files};
 use crate::workspaces::Workspaces;
-use crate::{backend, process};
 
 /// Tasks over plugins, the fetcher and the agents.
 pub struct LocalTasks {
@@ -411,119 +412,6 @@ impl LocalTasks {
             has_outputs,
         }
     }
-
-    async fn judge(
-        &self,
-        input: &TaskInput,
-        stack: &Stack,
-        state: RunState,
-        evidence: &FailureEvidence,
-        message: &str,
-    ) -> Failure {
-        match (state, evidence.interrupted) {
-            (_, Some(InterruptCause::Cancelled)) => {
-                return Failure::new(FailureClass::Cancelled, "Cancelled", "cancelled on request");
-            }
-            (_, Some(InterruptCause::AgentStopping)) | (RunState::Lost, _) => {
-                let text = if message.is_empty() {
-                    "the run was cut off"
-                } else {
-                    message
-                };
-                return Failure::new(FailureClass::Lost, "RunLost", text);
-            }
-            (_, Some(InterruptCause::DeadlineExceeded)) => {
-                let text = "interrupted at the deadline (spec.timeoutSeconds)";
-                return Failure::new(FailureClass::Program, "DeadlineExceeded", text);
-            }
-            _ => {}
-        }
-        // What the agent alone can see: no CLI, or one that is too old. An edit of the workspace helps, not time.
-        if let (true, Some(reason)) = (evidence.before_cli, &evidence.reason) {
-            return Failure::new(FailureClass::Invalid, reason.clone(), message);
-        }
-        let outcome = outcome(evidence);
-        let url = match backend::url(&self.db, stack) {
-            Ok(url) => url,
-            Err(error) => {
-                return Failure::new(FailureClass::Program, "UpdateFailed", error.to_string());
-            }
-        };
-        match self
-            .plugins
-            .classify(&url, &outcome, &work(input, stack))
-            .await
-            .result
-        {
-            Ok(failure) => Failure::new(
-                failure_class(&failure.class),
-                failure.reason,
-                failure.message,
-            ),
-            Err(error) => {
-                tracing::warn!(key = %input.key, %error, "the backend adapter could not judge a failure");
-                Failure::new(FailureClass::Program, "UpdateFailed", message)
-            }
-        }
-    }
-
-    /// Locks that nobody alive holds. This machine is all there is: a holder is dead if its process is gone.
-    async fn stale_locks(
-        &self,
-        input: &TaskInput,
-        stack: &Stack,
-        evidence: &FailureEvidence,
-    ) -> Vec<String> {
-        if evidence.locks.is_empty() {
-            return Vec::new();
-        }
-        let locks: Vec<ReportedLock> = reported(evidence);
-        let own = self.workspaces.hostname();
-        let dead = |lock: &ReportedLock| {
-            let created = millis(&lock.created);
-            lock.hostname == own && !process::may_live_since(lock.pid, created)
-        };
-        // A host name is a holder only if every lock of that name is dead: they cannot be told apart otherwise.
-        let holders: Vec<LockHolder> = locks
-            .iter()
-            .map(|lock| LockHolder {
-                hostname: lock.hostname.clone(),
-                dead: locks
-                    .iter()
-                    .filter(|other| other.hostname == lock.hostname)
-                    .all(dead),
-            })
-            .collect();
-        let Ok(url) = backend::url(&self.db, stack) else {
-            return Vec::new();
-        };
-        match self
-            .plugins
-            .stale_lock(&url, &locks, &holders, &work(input, stack))
-            .await
-            .result
-        {
-            Ok(LockVerdict::Release) => locks.into_iter().map(|lock| lock.id).collect(),
-            Ok(LockVerdict::Keep) | Err(_) => Vec::new(),
-        }
-    }
-}
-
-/// Milliseconds since the epoch of an RFC 3339 time; the end of time if it cannot be read, so that nothing looks stale.
-fn millis(text: &str) -> i64 {
-    serde_json::from_value::<windlass_api::Time>(json!(text))
-        .map_or(i64::MAX, |time| time.0.as_millisecond())
-}
-
-fn outcome(evidence: &FailureEvidence) -> Outcome {
-    // The same fields under the same names; what the contract does not know is left out.
-    serde_json::to_value(evidence)
-        .and_then(serde_json::from_value)
-        .unwrap_or_default()
-}
-
-fn reported(evidence: &FailureEvidence) -> Vec<ReportedLock> {
-    outcome(evidence).locks
 }
 
 /// What a plugin sees of the Stack.
@@ -541,69 +429,5 @@ pub fn work(input: &TaskInput, stack: &Stack) -> Work {
         }),
         spec: serde_json::to_value(&stack.spec).unwrap_or_default(),
         now_ms: u64::try_from(input.now.0).unwrap_or_default(),
-    }
-}
-
-fn invalid(reason: &str, message: String) -> Failure {
-    Failure::new(FailureClass::Invalid, reason, message)
-}
-
-fn lost(message: &str) -> Failure {
-    Failure::new(FailureClass::Unavailable, "Unavailable", message)
-}
-
-fn plugin_failure(error: &PluginError) -> Failure {
-    let class = match error.class() {
-        ErrorClass::Invalid => FailureClass::Invalid,
-        ErrorClass::Conflict => FailureClass::Conflict,
-        // It may be put there, granted or allowed later.
-        ErrorClass::NotFound
-        | ErrorClass::Denied
-        | ErrorClass::Unavailable
-        | ErrorClass::Internal => FailureClass::Unavailable,
-    };
-    let class = match error {
-        // No plugin of that name: an edit of the Stack, or a new plugin, which asks again by itself.
-        PluginError::Unknown { .. } => FailureClass::Invalid,
-        _ => class,
-    };
-    Failure::new(class, error.reason(), error.to_string())
-}
-
-fn fetch_failure(error: &FetchError) -> Failure {
-    let class = match error.class() {
-        FetchClass::Invalid | FetchClass::Limit => FailureClass::Invalid,
-        FetchClass::Unavailable | FetchClass::Denied | FetchClass::NotFound => {
-            FailureClass::Unavailable
-        }
-    };
-    Failure::new(class, error.reason(), error.to_string())
-}
-
-fn agent_failure(error: &ClientError) -> Failure {
-    let (class, reason) = match error {
-        ClientError::Busy(_) => (FailureClass::Conflict, "WorkspaceBusy"),
-        ClientError::Refused(_) => (FailureClass::Invalid, "AgentRefused"),
-        ClientError::StaleEpoch(_) => (FailureClass::Unavailable, "NotLeader"),
-        ClientError::TreeUnreadable(_) => (FailureClass::Unavailable, "TreeUnreadable"),
-        ClientError::Unreachable { .. }
-        | ClientError::UnknownRun(_)
-        | ClientError::Stopping(_)
-        | ClientError::Unreadable(_) => (FailureClass::Unavailable, "AgentUnavailable"),
-    };
-    Failure::new(class, reason, error.to_string())
-}
-
-fn failure_class(class: &windlass_sdk::FailureClass) -> FailureClass {
-    use windlass_sdk::FailureClass as Theirs;
-    match class {
-        Theirs::Program => FailureClass::Program,
-        Theirs::Policy => FailureClass::Policy,
-        Theirs::Unavailable => FailureClass::Unavailable,
-        Theirs::Conflict => FailureClass::Conflict,
-        Theirs::Lost => FailureClass::Lost,
-        Theirs::Invalid => FailureClass::Invalid,
-        // A class of a newer contract: tried again, as anything unknown is.
-        Theirs::Other(_) => FailureClass::Unavailable,
     }
 }

@@ -2,3 +2,4 @@
 
 pub mod git_repo;
 pub mod git_server;
+pub mod world;
