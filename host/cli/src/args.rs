@@ -1,0 +1,363 @@
+//! The command line: its words, defaults and the help that teaches them.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use windlass_engine::Key;
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "windlass",
+    version,
+    about = "Keeps Pulumi stacks in the state that Stack objects ask for.",
+    long_about = "Keeps Pulumi stacks in the state that Stack objects ask for.\n\n\
+        A Stack says where its program is, which backend holds its state and when it runs. \
+        `windlass local` reconciles a directory of such manifests on this machine, with no cluster; \
+        where a program comes from and what healthy means are decided by WebAssembly plugins.",
+    after_help = "Examples:
+  windlass local --once manifests/      deploy everything in a directory, then print a table
+  windlass status                       what became of it
+  windlass explain app                  why `app` waits, and what would wake it
+  windlass logs -f app                  follow what Pulumi prints for `app`
+
+Exit codes: 0 all is well, 1 something failed or waits, 2 the input is wrong, 130 left by Ctrl-C.",
+    disable_help_subcommand = true,
+    max_term_width = 100
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub logging: Logging,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What goes to stderr beside a command's own words.
+#[derive(Debug, Args)]
+pub struct Logging {
+    /// More of what goes on, on stderr: -v for decisions, -vv for everything. RUST_LOG overrides it.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// How log lines are written.
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON document a line.
+    Json,
+}
+
+/// For whom a command prints its result on stdout.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people.
+    #[default]
+    #[value(alias = "text")]
+    Table,
+    /// One JSON document, for programs.
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Reconcile a directory of manifests on this machine, with no cluster.
+    #[command(
+        long_about = "Reconcile a directory of manifests on this machine, with no cluster.\n\n\
+            Reads the Stack, Program, Secret and ConfigMap manifests (*.yaml, *.yml, *.json) of each DIR, \
+            and deploys every Stack with the `pulumi` on PATH. Edits, new commits and due resyncs are picked up \
+            until it is stopped; with --once it ends when all is settled.\n\n\
+            Each run belongs to an agent of its own that outlives this command: whatever happens to it, start it \
+            again and it attaches to the runs that go on. Ctrl-C leaves runs going; twice leaves at once.",
+        after_help = "Examples:
+  windlass local manifests/                    watch a directory, deploy what changes
+  windlass local --once manifests/             deploy once, print a table, exit 0 if all are ready
+  windlass local --once --output json .        the same for a program
+  windlass local --once --destroy manifests/   take down what the Stacks made"
+    )]
+    Local(LocalArgs),
+    /// Show every Stack, or one, as it was last seen.
+    #[command(after_help = "Examples:
+  windlass status
+  windlass status prod/network
+  windlass status --output json | jq '.stacks[] | select(.ready | not) | .name'")]
+    Status {
+        /// NAME or NAMESPACE/NAME; all if absent.
+        stack: Option<Key>,
+        #[command(flatten)]
+        data: DataDir,
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Print what Pulumi printed in a run of a Stack: the one that goes on, else the last.
+    #[command(after_help = "Examples:
+  windlass logs app
+  windlass logs -f app                                   until the run ends
+  windlass logs app --update app-5c1f0a93b2d4e6871020    one run of those that `status` names")]
+    Logs {
+        /// NAME or NAMESPACE/NAME.
+        stack: Key,
+        /// Go on printing until the run ends.
+        #[arg(short, long)]
+        follow: bool,
+        /// The Update whose run is meant.
+        #[arg(long, value_name = "NAME")]
+        update: Option<String>,
+        #[command(flatten)]
+        data: DataDir,
+    },
+    /// Say why a Stack waits and what would wake it.
+    #[command(
+        long_about = "Say why a Stack waits and what would wake it.\n\n\
+            Decides once more over the snapshot that was last taken of the Stack; nothing is changed. \
+            --snapshot keeps it for `windlass replay`: it holds versions of secrets, never values, and \
+            belongs into a bug report.",
+        after_help = "Examples:
+  windlass explain app
+  windlass explain app --snapshot app.json && windlass replay app.json"
+    )]
+    Explain {
+        /// NAME or NAMESPACE/NAME.
+        stack: Key,
+        /// Write the snapshot to this file.
+        #[arg(long, value_name = "FILE")]
+        snapshot: Option<PathBuf>,
+        #[command(flatten)]
+        data: DataDir,
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Decide a saved snapshot again, or run a plugin's transcript again.
+    #[command(
+        long_about = "Decide a saved snapshot again, or run a plugin's transcript again.\n\n\
+            A snapshot (from `explain --snapshot`) gives the decision that this version takes over it. A transcript \
+            (from `plugin run --save`) runs on the plugin of the same name with the recorded answers only, and must \
+            end in the same result; a difference is exit code 1.",
+        after_help = "Examples:
+  windlass replay app.json
+  windlass replay app.json --output json
+  windlass replay resolve.json --plugin-dir target/plugins"
+    )]
+    Replay {
+        /// A snapshot or a transcript; what it is shows in the file. `-` reads stdin.
+        file: PathBuf,
+        #[command(flatten)]
+        plugins: Plugins,
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Interrupt the run of a Stack: Pulumi finishes the resource under work and stops.
+    Cancel {
+        /// NAME or NAMESPACE/NAME.
+        stack: Key,
+        #[command(flatten)]
+        data: DataDir,
+    },
+    /// List, check and run plugins (WebAssembly components).
+    #[command(subcommand, arg_required_else_help = true)]
+    Plugin(PluginCommand),
+    /// Judge the health of objects in a file, as the health plugins do.
+    #[command(after_help = "Examples:
+  windlass health stack.yaml
+  kubectl get stacks -o json | windlass health -
+
+Exit codes: 0 all are Healthy or Suspended, 1 some are not, 2 the file is wrong.")]
+    Health {
+        /// YAML or JSON, several documents or a List; `-` reads stdin.
+        file: PathBuf,
+        #[command(flatten)]
+        plugins: Plugins,
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Print the version.
+    Version {
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Serves one request to a foreign server; started by `local`, never by hand.
+    #[command(hide = true)]
+    FetchWorker,
+}
+
+#[derive(Debug, Args)]
+pub struct LocalArgs {
+    /// Directories of manifests, or single files. Directories below are not read.
+    #[arg(required = true, value_name = "DIR")]
+    pub manifests: Vec<PathBuf>,
+    /// End when all Stacks are settled, and print a table.
+    #[arg(long)]
+    pub once: bool,
+    /// Take down what the Stacks made, instead of deploying, and end.
+    #[arg(long)]
+    pub destroy: bool,
+    /// Runs that may go on at the same time.
+    #[arg(long, default_value_t = default_parallel(), value_name = "N", value_parser = at_least_one)]
+    pub parallel: usize,
+    /// How the result is printed on stdout.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Output,
+    #[command(flatten)]
+    pub data: DataDir,
+    #[command(flatten)]
+    pub plugins: Plugins,
+    /// End the agent of a Stack that has not run for so long; 0 at once, without the option never while this runs.
+    #[arg(long, value_name = "SECONDS")]
+    pub keep_idle: Option<u64>,
+    /// No progress on stderr; problems are still told.
+    #[arg(long)]
+    pub no_progress: bool,
+}
+
+/// Where `local` keeps what it knows.
+#[derive(Debug, Args)]
+pub struct DataDir {
+    /// Where `local` keeps its store, workspaces, trees and logs [default: .windlass in the (first) manifest directory; for other commands in this directory or one above].
+    #[arg(long, env = "WINDLASS_DATA_DIR", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+}
+
+/// Where plugins are and what they may do.
+#[derive(Debug, Default, Args)]
+pub struct Plugins {
+    /// A directory of plugins (NAME.wasm); repeatable [default: WINDLASS_PLUGIN_DIR, else `plugins` beside the directory of this program].
+    #[arg(long = "plugin-dir", value_name = "DIR")]
+    pub plugin_dirs: Vec<PathBuf>,
+    /// What plugins that are not built in may do: digests, hosts, kinds, limits, config (YAML).
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PluginCommand {
+    /// List plugins: served or not, what they provide, why not.
+    List {
+        #[command(flatten)]
+        plugins: Plugins,
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Load one file exactly as `local` and the operator do, and say what is wrong with it.
+    #[command(after_help = "Examples:
+  windlass plugin check target/wasm32-wasip2/release/source_oci.wasm
+  windlass plugin check source-oci.wasm --policy policy.yaml")]
+    Check {
+        /// The component.
+        file: PathBuf,
+        #[arg(long, value_name = "FILE")]
+        /// What the plugin may do. Without it: nothing beyond log and config, unless the file is a built-in.
+        policy: Option<PathBuf>,
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Call one function of a plugin with the host code and limits of production.
+    #[command(
+        after_help = "INPUT is a manifest for validate, watches, resolve, open and assess (its first Stack, or \
+the one that --stack names; for assess any object); Secrets and other objects in the same file answer the plugin's \
+questions. For classify it is the JSON of a run's outcome, for replay a transcript.
+
+Examples:
+  windlass plugin run source-git.wasm resolve stack.yaml
+  windlass plugin run source-git.wasm resolve stack.yaml --save resolve.json
+  windlass plugin run source-git.wasm replay resolve.json
+  windlass plugin run health-argocd.wasm assess stack.yaml"
+    )]
+    Run(RunArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The component.
+    pub file: PathBuf,
+    /// What is asked of it.
+    #[arg(value_enum)]
+    pub function: Function,
+    /// The manifest or JSON file to ask about; `-` reads stdin.
+    pub input: PathBuf,
+    /// The Stack in INPUT: NAME or NAMESPACE/NAME.
+    #[arg(long)]
+    pub stack: Option<Key>,
+    /// Source type or backend scheme, where the plugin provides several.
+    #[arg(long, value_name = "NAME")]
+    pub provides: Option<String>,
+    /// Keep the transcript (questions, answers, result; secrets by name) in this file.
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// What the plugin may do.
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Output,
+}
+
+/// A function of the contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Function {
+    /// source: what is wrong with a Stack.
+    Validate,
+    /// source: objects whose change resolves again.
+    Watches,
+    /// source: the revision and where the program is.
+    Resolve,
+    /// backend: the canonical stack name and its environment.
+    Open,
+    /// backend: why a run failed.
+    Classify,
+    /// health: the verdict on an object.
+    Assess,
+    /// Run a transcript again.
+    Replay,
+}
+
+fn default_parallel() -> usize {
+    std::thread::available_parallelism().map_or(4, |n| n.get().max(4))
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("write a number from 1".to_owned()),
+        Ok(number) => Ok(number),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn quickstarts_command_line_is_understood() {
+        let cli = Cli::try_parse_from([
+            "windlass",
+            "local",
+            "--once",
+            "--data-dir",
+            "d",
+            "--plugin-dir",
+            "p",
+            "--destroy",
+            "m",
+        ])
+        .unwrap();
+        let Command::Local(args) = cli.command else {
+            panic!("not local")
+        };
+        assert!(args.once && args.destroy);
+        assert_eq!(args.manifests, [PathBuf::from("m")]);
+        assert_eq!(args.plugins.plugin_dirs, [PathBuf::from("p")]);
+    }
+
+    #[test]
+    fn no_run_at_a_time_is_no_number() {
+        assert!(Cli::try_parse_from(["windlass", "local", "--parallel", "0", "m"]).is_err());
+    }
+}
