@@ -31,7 +31,7 @@ impl World {
             return None;
         };
         if stack.metadata.deletion_timestamp.is_some() {
-            return Some("it is still being deleted".to_owned());
+            return Some(format!("it is still being deleted: {:?}", stack.status));
         }
         let status = stack.status.clone().unwrap_or_default();
         if status.observed_generation != stack.metadata.generation {
@@ -48,7 +48,7 @@ impl World {
 
     fn off_target(&self, stack: &Stack, status: &StackStatus) -> Option<String> {
         let Some(last) = &status.last_update else {
-            return Some("it never ran".to_owned());
+            return Some(format!("it never ran: {:?}", status.conditions));
         };
         if !ready(status) || !last.succeeded() {
             return Some(format!("it is not Ready: {:?}", status.conditions));

@@ -183,7 +183,7 @@ impl World {
             .iter()
             .flat_map(|home| &home.pods)
             .any(|pod| pod.process.as_ref().is_some_and(|it| it.update == *holder));
-        if alive {
+        if alive || holder == crate::users::PERSON {
             let text = format!("the lock of {holder}, which goes on, was taken away");
             self.broken(Broken::LiveLock, || text);
         }

@@ -16,7 +16,7 @@ use windlass_engine::{Key, Keyed};
 
 use crate::monitor::Broken;
 use crate::plan::{HOUR, SECOND};
-use crate::planted::{Planted, decide_with};
+use crate::planted::decide_with;
 use crate::store::{Mind, SimStore, locked};
 use crate::world::{Asked, Event, NAMESPACE, Place, Ticket, World};
 
@@ -123,9 +123,6 @@ impl Operator {
             let every = world.weather.relist_every;
             let operator = self.number;
             world.later(every, Event::Relist { operator });
-            if world.plan.planted == Some(Planted::NoRelist) {
-                return;
-            }
             locked(&self.store.mind).cache.clear();
             world.homes.len()
         };
@@ -253,13 +250,10 @@ impl Operator {
         for task in start {
             let mut world = locked(&self.world);
             world.count_task(place);
-            world.note(|| {
-                format!(
-                    "operator {} asks for place {place}: {}",
-                    self.number,
-                    word(&task.kind)
-                )
-            });
+            if !matches!(task.kind, TaskKind::Resolve) {
+                let (number, what) = (self.number, word(&task.kind));
+                world.note(|| format!("operator {number} asks for place {place}: {what}"));
+            }
             let token = world.number();
             let slot = task.kind.slot();
             entry.out.insert(slot, token);

@@ -8,6 +8,8 @@ use windlass_core::decision::{Activity, Task, TaskKind, UpdateOutcome, Write};
 use windlass_core::obs::Obs;
 use windlass_core::{Decision, Snapshot, decide, record};
 
+use crate::monitor::Broken;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Planted {
     /// The agent is asked before the start is on record.
@@ -52,14 +54,12 @@ pub enum Planted {
     JournalForgotten,
     /// Secret outputs go to the status as they are.
     OutputsUnmasked,
-    /// What the watch missed is never looked at again.
-    NoRelist,
     /// The wake-up time is now.
     WakesNow,
 }
 
 impl Planted {
-    pub const ALL: [Planted; 23] = [
+    pub const ALL: [Planted; 22] = [
         Planted::RecordAfterStart,
         Planted::FinalizerDroppedEarly,
         Planted::InstanceIgnored,
@@ -81,9 +81,36 @@ impl Planted {
         Planted::CauseForgotten,
         Planted::JournalForgotten,
         Planted::OutputsUnmasked,
-        Planted::NoRelist,
         Planted::WakesNow,
     ];
+
+    /// The rules that this fault breaks. Found is found by one of these.
+    pub fn breaks(self) -> &'static [Broken] {
+        match self {
+            Planted::RecordAfterStart => &[Broken::StartedUnrecorded],
+            Planted::FinalizerDroppedEarly => &[Broken::Finalizer],
+            Planted::InstanceIgnored => &[Broken::StartedUnrecorded, Broken::StartedTwice],
+            Planted::EpochIgnored => &[Broken::DeposedLeader],
+            Planted::LiveLockReleased => &[Broken::LiveLock],
+            Planted::ObservationTrustedForEver | Planted::CancelIgnored => &[Broken::Converges],
+            Planted::NameByMoment | Planted::SequenceReused => {
+                &[Broken::Bounded, Broken::Converges]
+            }
+            Planted::StatusUnfenced => &[Broken::RecordedBackwards],
+            Planted::ReleasedBeforeRecorded => &[Broken::ReleasedUnrecorded],
+            Planted::LostIsSuccess => &[Broken::TrueOutcome],
+            Planted::AbsenceIsProof => &[Broken::TrueOutcome, Broken::OneRunAtATime],
+            Planted::BackoffIgnored => &[Broken::Backoff],
+            Planted::PrerequisitesIgnored => &[Broken::Prerequisite],
+            Planted::ResyncFlips => &[Broken::Flaps],
+            Planted::SuspendIgnored => &[Broken::Suspended],
+            Planted::StaleInputsRun => &[Broken::StaleInputs],
+            Planted::CauseForgotten => &[Broken::CauseServedTwice],
+            Planted::JournalForgotten => &[Broken::StartedTwice],
+            Planted::OutputsUnmasked => &[Broken::Secret],
+            Planted::WakesNow => &[Broken::WakeInFuture],
+        }
+    }
 }
 
 /// The decision as a core with this fault would make it. Faults of the ports are in the ports.

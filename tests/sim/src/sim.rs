@@ -284,6 +284,12 @@ fn elsewhere(world: &mut World, event: Event) {
         Event::Resume { place } => world.edit(place, |spec, _| spec.suspend = false),
         Event::Recreate { place } => world.create(place),
         Event::AskAgain => world.ask_again(),
+        Event::HandDone { stack } => {
+            let state = world.backends.stack(&stack);
+            state
+                .locks
+                .retain(|lock| lock.holder != crate::users::PERSON);
+        }
         Event::Chance(chance) => {
             schedule(world, chance);
             match chance {

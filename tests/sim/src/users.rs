@@ -11,10 +11,16 @@ use windlass_core::run::{CANCEL_ANNOTATION, ours};
 use windlass_core::snapshot::{Reference, ReferenceKind, WorkspaceView};
 use windlass_engine::ports::Fence;
 
+use windlass_api::run::LockInfo;
+
+use crate::backend::Lock;
 use crate::git::Git;
 use crate::history::History;
 use crate::plan::{HOUR, MINUTE};
 use crate::world::{Event, Home, NAMESPACE, Place, World};
+
+/// Holder of a lock that no workspace took.
+pub const PERSON: &str = "a person";
 
 /// Names of the Stacks that this one waits for or takes outputs from.
 pub fn looks_at(spec: &StackSpec) -> Vec<String> {
@@ -182,7 +188,7 @@ impl World {
     }
 
     pub fn user_acts(&mut self, place: Place) {
-        let action = self.rng.below(12);
+        let action = self.rng.below(13);
         self.note(|| format!("user action {action} on place {place}"));
         match action {
             0..=2 => self.edit(place, |spec, number| {
@@ -213,6 +219,7 @@ impl World {
             }
             9 => self.lose_secret(place),
             10 => self.cancel(place),
+            11 => self.by_hand(place),
             _ => self.remove_an_update(place),
         }
     }
@@ -255,6 +262,30 @@ impl World {
         });
     }
 
+    /// A person runs the CLI on a machine of their own.
+    fn by_hand(&mut self, place: Place) {
+        let Some(stack) = self.stack(place) else {
+            return;
+        };
+        let name = canonical(stack);
+        let state = self.backends.stack(&name);
+        if !state.locks.is_empty() {
+            return;
+        }
+        state.locks.push(Lock {
+            info: LockInfo {
+                id: format!("by-hand-{place}"),
+                user: "somebody".into(),
+                hostname: "laptop".into(),
+                pid: 1,
+                created: "2026-01-01T00:00:00Z".into(),
+            },
+            holder: PERSON.to_owned(),
+        });
+        let delay = self.rng.between(MINUTE, 40 * MINUTE);
+        self.later(delay, Event::HandDone { stack: name });
+    }
+
     fn lose_secret(&mut self, place: Place) {
         let reference = secret(place / 4);
         let version = if self.rng.chance(0.5) {
@@ -281,8 +312,11 @@ impl World {
 
     /// A destroy that a person cancelled waits for a person.
     pub fn ask_again(&mut self) {
+        self.later(2 * HOUR, Event::AskAgain);
         for place in 0..self.homes.len() {
             let value = format!("again-{}", self.number());
+            // Others wait for what was deleted.
+            self.create(place);
             let deleting = self
                 .stack(place)
                 .is_some_and(|stack| stack.metadata.deletion_timestamp.is_some());

@@ -91,6 +91,9 @@ pub enum Event {
         place: Place,
     },
     AskAgain,
+    HandDone {
+        stack: String,
+    },
 }
 
 /// What happens to the fleet again and again while the weather lasts.
