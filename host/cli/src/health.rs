@@ -139,7 +139,7 @@ fn rows(verdicts: &[(&Value, Health)]) -> String {
             Cell::new(print::printable(&health.message)),
         ]);
     }
-    table.to_string()
+    table.trim_fmt()
 }
 
 /// The colour of a word for health, as Argo CD has it.

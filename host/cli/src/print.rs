@@ -120,6 +120,26 @@ pub fn shorten(text: &str, longest: usize) -> String {
     short
 }
 
+/// Bytes of files and bodies as the text they are, where they are one.
+pub fn bytes_as_text(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(bytes_as_text),
+        Value::Object(fields) => {
+            for (name, field) in fields.iter_mut() {
+                let bytes = matches!(name.as_str(), "content" | "body")
+                    .then(|| serde_json::from_value::<Vec<u8>>(field.clone()).ok())
+                    .flatten();
+                match bytes.map(String::from_utf8) {
+                    Some(Ok(text)) => *field = Value::String(text),
+                    Some(Err(_)) => {}
+                    None => bytes_as_text(field),
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
 /// Without control characters: what a program prints must not steer the terminal.
 pub fn printable(text: &str) -> String {
     text.chars()
@@ -152,6 +172,17 @@ mod tests {
     fn times_are_told_from_now() {
         assert_eq!(relative(Timestamp(1_000), Timestamp(13_000)), "12 s ago");
         assert_eq!(relative(Timestamp(13_000), Timestamp(1_000)), "in 12 s");
+    }
+
+    #[test]
+    fn files_are_shown_as_text() {
+        let mut shown =
+            json!({"files": [{"path": "a", "content": [104, 105]}, {"content": [255]}]});
+        bytes_as_text(&mut shown);
+        assert_eq!(
+            shown,
+            json!({"files": [{"path": "a", "content": "hi"}, {"content": [255]}]})
+        );
     }
 
     #[test]

@@ -124,7 +124,11 @@ fn function(transcript: &Transcript) -> Result<String> {
 
 fn answer(transcript: &Transcript) -> Result<String> {
     Ok(match &transcript.result {
-        Ok(output) => serde_json::to_string_pretty(output)?,
+        Ok(output) => {
+            let mut shown = serde_json::to_value(output)?;
+            print::bytes_as_text(&mut shown);
+            serde_json::to_string_pretty(&shown)?
+        }
         Err(failed) => format!("with an error: {}: {}", failed.reason, failed.message),
     })
 }

@@ -64,7 +64,7 @@ pub fn stacks(rows: &[StackRow]) -> String {
     if let Some(outputs) = table.column_mut(5) {
         outputs.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(24)));
     }
-    let mut text = table.to_string();
+    let mut text = table.trim_fmt();
     let notes: Vec<String> = rows.iter().filter_map(note).collect();
     if !notes.is_empty() {
         text.push('\n');

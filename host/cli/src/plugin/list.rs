@@ -57,7 +57,7 @@ fn rows(plugins: &[PluginStatus]) -> String {
             Cell::new(print::printable(&plugin.summary)),
         ]);
     }
-    let mut text = table.to_string();
+    let mut text = table.trim_fmt();
     for plugin in plugins {
         if let Some(error) = &plugin.error {
             text.push_str(&format!("\n{}: {}", plugin.name, refusal(error)));

@@ -211,7 +211,9 @@ fn finish<T: Serialize>(
     }
     match result {
         Ok(value) => {
-            print::out(&serde_json::to_string_pretty(&value)?)?;
+            let mut shown = serde_json::to_value(&value)?;
+            print::bytes_as_text(&mut shown);
+            print::out(&serde_json::to_string_pretty(&shown)?)?;
             Ok(ExitCode::SUCCESS)
         }
         Err(error) => Err(Error::Plugin {
