@@ -1,6 +1,6 @@
 //! What went wrong in a plugin, a fetch or an agent, as the engine's kinds of failure.
 
-use windlass_agent::client::ClientError;
+use windlass_agent::ClientError;
 use windlass_core::failure::{Failure, FailureClass};
 use windlass_fetch::{ErrorClass as FetchClass, FetchError};
 use windlass_sdk::ErrorClass;

@@ -8,14 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{Flock, FlockArg};
-use serde_json::json;
 use windlass_api::Stack;
 use windlass_core::Decision;
 use windlass_core::snapshot::{Config, Snapshot};
 use windlass_engine::{Handle, Key, Observer, Runner, Settings, StoreError};
 use windlass_fetch::{FetchConfig, Fetcher, Poller, WorkerCommand};
 use windlass_wasm::outside::http::HttpClient;
-use windlass_wasm::{Builtins, HostOptions, Network, PluginHost, Policy, Work};
+use windlass_wasm::{Builtins, HostOptions, Network, PluginHost, Policy};
 
 use crate::clock;
 use crate::config::{LocalConfig, LocalObserver};
@@ -24,10 +23,12 @@ use crate::error::{AtPath, LocalError};
 use crate::held::HeldOutputs;
 use crate::objects;
 use crate::outside::LocalOutside;
+use crate::report::rows;
 use crate::rows::StackRow;
 use crate::store::LocalStore;
 use crate::sync::{Synced, sync};
 use crate::tasks::LocalTasks;
+use crate::watch::Watcher;
 use crate::workspaces::Workspaces;
 
 /// Updates kept per Stack, beside those of a day.

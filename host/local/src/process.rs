@@ -90,10 +90,7 @@ fn boot_time_ms() -> Option<i64> {
 }
 
 pub fn hostname() -> String {
-    nix::unistd::gethostname()
-        .ok()
-        .and_then(|name| name.into_string().ok())
-        .unwrap_or_default()
+    rustix::system::uname().nodename().to_str().map(str::to_owned).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -2,24 +2,21 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-use windlass_api::conditions::{COMPLETE, FAILED, NewCondition, PROGRESSING, set, update_reason};
+use windlass_api::conditions::update_reason;
 use windlass_api::names::{self, FINALIZER, RECONCILE_REQUEST_ANNOTATION};
-use windlass_api::run::{Operation, RunState};
 use windlass_api::secret::{Secret, SecretBytes};
-use windlass_api::update::{UpdateSpec, UpdateStatus};
-use windlass_api::{ObjectMeta, Stack, Time, Update};
-use windlass_core::decision::{UpdateOutcome, Write};
+use windlass_api::{ObjectMeta, Stack, Update};
+use windlass_core::decision::Write;
 use windlass_core::record::time;
-use windlass_core::request::update_spec;
 use windlass_core::snapshot::Objects;
 use windlass_engine::{Fence, Handle, Key, Store, StoreError};
 
 use crate::config::LocalObserver;
 use crate::db::{Db, DbError, Stored, kind};
 use crate::held::HeldOutputs;
+use crate::update_object::{conditions, finish, metadata, now, templated};
 use crate::workspaces::{WorkspaceError, Workspaces};
-use crate::{clock, environment, objects};
+use crate::{environment, objects};
 
 /// Objects in the embedded store, workspaces as processes.
 pub struct LocalStore {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use windlass_api::manifest::{self, Manifest, Manifests, ObjectKey};
+use windlass_api::manifest::{Manifest, Manifests, ObjectKey};
 use windlass_api::secret::Secret;
 use windlass_api::{ConfigMap, ObjectMeta, Program, Stack};
 use windlass_core::record::time;
@@ -35,14 +35,7 @@ pub struct Synced {
 pub fn sync(db: &Db, paths: &[PathBuf], destroy: bool) -> Result<Synced, DbError> {
     let mut all = Manifests::default();
     for path in paths {
-        let Manifests {
-            objects,
-            warnings,
-            errors,
-        } = manifest::read_path(path);
-        all.objects.extend(objects);
-        all.warnings.extend(warnings);
-        all.errors.extend(errors);
+        all.add_path(path);
     }
     let mut synced = Synced {
         warnings: all.warnings.iter().map(ToString::to_string).collect(),

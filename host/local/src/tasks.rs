@@ -5,23 +5,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use tokio_stream::StreamExt;
-use windlass_agent::client::{AgentClient, ClientError, RunEvent};
+use windlass_agent::{AgentClient, ClientError, RunEvent};
 use windlass_api::Stack;
 use windlass_api::intent::RunSummary;
-use windlass_api::run::{
-    FailureEvidence, InterruptCause, ProgramSource, ProjectInfo, RunResult, RunState,
-};
+use windlass_api::run::{ProgramSource, ProjectInfo, RunResult, RunState};
 use windlass_core::decision::TaskKind;
 use windlass_core::failure::{Failure, FailureClass};
 use windlass_core::request::{Mounts, run_request};
 use windlass_core::snapshot::{Resolution, RunEnd, Session, Tree};
 use windlass_core::spec::{SourceKind, check};
 use windlass_engine::{Found, Key, TaskInput, Tasks};
-use windlass_fetch::{
-    Artifact as FetchArtifact, ErrorClass as FetchClass, FetchError, Fetcher, TreeRequest,
-};
-use windlass_sdk::{Artifact, ErrorClass, LockHolder, LockVerdict, Outcome, ReportedLock};
-use windlass_wasm::{PluginError, PluginHost, Work};
+use windlass_fetch::{Artifact as FetchArtifact, FetchError, Fetcher, TreeRequest};
+use windlass_sdk::Artifact;
+use windlass_wasm::{PluginHost, Work};
 
 use crate::backend;
 use crate::config::LocalObserver;

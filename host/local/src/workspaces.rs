@@ -13,7 +13,7 @@ use nix::sys::signal::Signal;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
-use windlass_agent::client::AgentClient;
+use windlass_agent::AgentClient;
 use windlass_core::snapshot::{Instance, InstancePhase, WorkspaceView};
 use windlass_core::time::Timestamp;
 use windlass_engine::{Handle, Key};

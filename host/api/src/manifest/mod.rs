@@ -50,14 +50,7 @@ pub fn parse(file: &str, text: &str) -> Manifests {
 /// their names. Errors of the file system are among the errors.
 pub fn read_path(path: &FsPath) -> Manifests {
     let mut manifests = Manifests::default();
-    match files_of(path) {
-        Ok(files) => {
-            for file in files {
-                manifests.add_file(&file);
-            }
-        }
-        Err(error) => manifests.unreadable(path, &error),
-    }
+    manifests.add_path(path);
     manifests
 }
 
@@ -99,6 +92,18 @@ fn syntax_message(error: &serde_saphyr::Error) -> String {
 }
 
 impl Manifests {
+    /// Adds what [`read_path`] reads.
+    pub fn add_path(&mut self, path: &FsPath) {
+        match files_of(path) {
+            Ok(files) => {
+                for file in files {
+                    self.add_file(&file);
+                }
+            }
+            Err(error) => self.unreadable(path, &error),
+        }
+    }
+
     /// Adds the objects of a file.
     pub fn add_file(&mut self, path: &FsPath) {
         match std::fs::read_to_string(path) {
