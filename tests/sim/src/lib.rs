@@ -26,3 +26,15 @@ pub use monitor::Broken;
 pub use plan::Plan;
 pub use planted::Planted;
 pub use sim::{Report, simulate, trace};
+
+/// Steps of the engine per second of real time, over `seconds` of it at least: fleets in heavy weather, one after the
+/// other.
+pub fn bench_steps(seconds: f64) -> f64 {
+    let began = std::time::Instant::now();
+    let (mut steps, mut seed) = (0_u64, 0);
+    while began.elapsed().as_secs_f64() < seconds {
+        seed += 1;
+        steps += simulate(&Plan::rough(seed)).steps;
+    }
+    steps as f64 / began.elapsed().as_secs_f64()
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use windlass_api::conditions::{STALLED, is_true};
 use windlass_api::intent::Cause;
 use windlass_api::stack::StackStatus;
 use windlass_core::failure::FailureClass;
@@ -206,7 +207,10 @@ impl World {
                 format!("place {place}: run {before} is overwritten by run {after}")
             });
         }
-        if crate::check::ready(&old) && !crate::check::ready(status) && after == before {
+        // A workspace that does not start is trouble, whatever it was wanted for.
+        let trouble = is_true(&status.conditions, STALLED);
+        if crate::check::ready(&old) && !crate::check::ready(status) && after == before && !trouble
+        {
             self.check_flap(place, &stack);
         }
         let Some(last) = status.last_update.as_ref().filter(|_| after > before) else {
@@ -476,14 +480,15 @@ impl World {
     pub fn count_step(&mut self, place: Place) {
         self.monitor.steps += 1;
         let now = self.now;
+        let two = self.operators.len() > 1;
         let entry = self.monitor.instant.entry(place).or_insert((now, 0));
-        if now - entry.0 > SECOND {
+        // Two leaders see each other's writes and answer them for as long as both live.
+        if now - entry.0 > SECOND || two {
             *entry = (now, 0);
         }
         entry.1 += 1;
         let steps = entry.1;
-        // Two leaders see each other's writes and answer them for as long as both live.
-        if steps > AT_ONCE && self.operators.len() < 2 {
+        if steps > AT_ONCE {
             self.broken(Broken::Bounded, || {
                 format!("place {place}: {steps} steps within a second")
             });

@@ -193,6 +193,25 @@ impl Plan {
         }
     }
 
+    /// Nothing fails: what a fleet costs when all is well.
+    pub fn calm(seed: u64) -> Plan {
+        let weather = Weather {
+            user_every: 2 * HOUR,
+            push_every: 6 * HOUR,
+            ..Weather::still()
+        };
+        Plan {
+            seed,
+            stacks: 12,
+            live: 2 * DAY,
+            heal: 0,
+            weather,
+            taken_over: false,
+            max_runs: 20,
+            planted: None,
+        }
+    }
+
     pub fn with(self, planted: Planted) -> Plan {
         Plan {
             planted: Some(planted),

@@ -160,7 +160,15 @@ impl World {
                 Ok(())
             }
             Write::RemoveFinalizer => {
-                self.same_stack(place, objects)?;
+                // Somebody may just have asked for a destroy.
+                let stored = self
+                    .same_stack(place, objects)?
+                    .metadata
+                    .resource_version
+                    .clone();
+                if stored != fence.stack {
+                    return Err(StoreError::Conflict);
+                }
                 self.check_finalizer(place);
                 self.remove_finalizer(place);
                 Ok(())
