@@ -1,11 +1,12 @@
 //! `windlass local DIR...`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use indicatif::MultiProgress;
 use serde_json::json;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use windlass_local::{Local, LocalConfig, LocalHandle, Report};
 
 use crate::args::{LocalArgs, Output};
@@ -44,6 +45,14 @@ pub async fn local(args: LocalArgs, screen: MultiProgress) -> Result<ExitCode> {
         );
     }
     let (local, warnings) = Local::open(config, progress.clone()).await?;
+    // From here on a signal is heard; before, there was nothing to let go of.
+    let signals = Signals::hear()?;
+    let stopping = tokio::spawn(stop_on(
+        signals,
+        local.handle(),
+        progress.clone(),
+        data_dir.clone(),
+    ));
     for warning in &warnings {
         progress.tell(&format!("warning: {warning}"));
     }
@@ -53,7 +62,6 @@ pub async fn local(args: LocalArgs, screen: MultiProgress) -> Result<ExitCode> {
             data_dir.display()
         ));
     }
-    let stopping = tokio::spawn(stop_on_signals(local.handle(), progress.clone(), data_dir));
     let report = local.run().await;
     stopping.abort();
     progress.clear();
@@ -66,10 +74,16 @@ fn finish(report: &Report, args: &LocalArgs) -> Result<ExitCode> {
         elapsed,
         runs,
     } = report;
-    let well = rows.iter().all(table::is_well);
+    let well = if args.destroy {
+        // A Stack that is still ready has not been taken down.
+        rows.iter().all(|row| row.state == "Deleted")
+    } else {
+        rows.iter().all(table::is_well)
+    };
     match args.output {
         Output::Json => {
             let mut document = table::stacks_json(rows);
+            document["ready"] = json!(well);
             document["runs"] = json!(runs);
             document["elapsedSeconds"] = json!(elapsed.as_secs_f64());
             print::json(&document)?;
@@ -80,6 +94,9 @@ fn finish(report: &Report, args: &LocalArgs) -> Result<ExitCode> {
             let elapsed = print::duration(*elapsed);
             let done = match (*runs, well) {
                 (0, true) => "nothing to do".to_owned(),
+                (_, false) if args.destroy => {
+                    "not all is taken down, see `windlass explain`".to_owned()
+                }
                 (runs, _) => print::count(usize::try_from(runs).unwrap_or(usize::MAX), "run"),
             };
             print::out(&format!("{}; {done}, {elapsed}", table::sum(rows)))?;
@@ -88,25 +105,36 @@ fn finish(report: &Report, args: &LocalArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(if well { 0 } else { FAILED }))
 }
 
-/// The first Ctrl-C (or SIGTERM) lets go of the runs, the second leaves at once.
-async fn stop_on_signals(
+/// Ctrl-C and SIGTERM, heard from the moment that this exists.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn hear() -> std::io::Result<Signals> {
+        Ok(Signals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+}
+
+/// The first signal lets go of the runs, the second leaves at once.
+async fn stop_on(
+    mut signals: Signals,
     handle: LocalHandle,
     progress: Arc<Progress>,
-    data_dir: std::path::PathBuf,
+    data_dir: PathBuf,
 ) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) = (
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::terminate()),
-    ) else {
-        // Without handlers the signals do what they do by default: runs go on all the same.
-        return;
-    };
     let mut asked = false;
     loop {
-        tokio::select! {
-            received = interrupt.recv() => if received.is_none() { return },
-            received = terminate.recv() => if received.is_none() { return },
+        let received = tokio::select! {
+            received = signals.interrupt.recv() => received,
+            received = signals.terminate.recv() => received,
+        };
+        if received.is_none() {
+            return;
         }
         if asked {
             progress.clear();

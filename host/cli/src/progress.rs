@@ -102,15 +102,22 @@ impl Progress {
     }
 
     fn bar(&self) -> ProgressBar {
-        let style = ProgressStyle::with_template(
-            "{spinner} {prefix} {bar:20} {pos}/{len} {wide_msg} {elapsed}",
-        )
-        .unwrap_or_else(|_| ProgressStyle::default_bar())
-        .progress_chars("━╸─");
-        let bar = self.screen.add(ProgressBar::new(0).with_style(style));
+        let bar = self.screen.add(ProgressBar::new(0));
         bar.enable_steady_tick(Duration::from_millis(120));
         bar
     }
+}
+
+/// A bar once there is something to count.
+fn style(total: u32) -> ProgressStyle {
+    let template = if total == 0 {
+        "{spinner} {prefix} {wide_msg} {elapsed}"
+    } else {
+        "{spinner} {prefix} {bar:20} {pos}/{len} {wide_msg} {elapsed}"
+    };
+    ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("━╸─")
 }
 
 impl LocalObserver for Progress {
@@ -146,7 +153,14 @@ impl LocalObserver for Progress {
         let nothing_done = before.is_none() && *phase == Phase::Ready;
         // On a terminal the bar shows that something is on its way.
         let shown_by_bar = self.bars && matches!(phase, Phase::Processing { .. });
-        if unchanged || nothing_done || shown_by_bar || self.quiet {
+        // The next news is that it is gone.
+        let leaving = *phase == Phase::Ready
+            && snapshot
+                .objects
+                .stack
+                .as_ref()
+                .is_some_and(|stack| stack.metadata.deletion_timestamp.is_some());
+        if unchanged || nothing_done || shown_by_bar || leaving || self.quiet {
             return;
         }
         let text = match phase {
@@ -169,6 +183,9 @@ impl LocalObserver for Progress {
         } = progress;
         let mut shown = self.shown();
         let bar = shown.bars.entry(key.clone()).or_insert_with(|| self.bar());
+        if bar.prefix().is_empty() || (bar.length() == Some(0)) != (*total == 0) {
+            bar.set_style(style(*total));
+        }
         bar.set_prefix(key.to_string());
         bar.set_length(u64::from(*total));
         bar.set_position(u64::from(*done));

@@ -13,7 +13,7 @@ use crate::{health, print};
 const WIDTH: u16 = 120;
 /// Beyond this a table is harder to read, not easier.
 const WIDEST: u16 = 140;
-const NARROWEST: u16 = 60;
+const NARROWEST: u16 = 80;
 /// Outputs shown of one Stack.
 const OUTPUTS: usize = 8;
 const OUTPUT_LENGTH: usize = 56;
@@ -42,10 +42,9 @@ fn width() -> u16 {
     if !std::io::stdout().is_terminal() {
         return WIDTH;
     }
-    Table::new()
-        .width()
-        .unwrap_or(WIDTH)
-        .clamp(NARROWEST, WIDEST)
+    // A terminal that nobody gave a size says 0.
+    let told = Table::new().width().filter(|width| *width > 0);
+    told.unwrap_or(WIDTH).clamp(NARROWEST, WIDEST)
 }
 
 /// All Stacks as a table, and below it what is wrong with those that are not well.
@@ -61,9 +60,11 @@ pub fn stacks(rows: &[StackRow]) -> String {
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
     }
-    if let Some(outputs) = table.column_mut(5) {
-        outputs.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(24)));
-    }
+    // A name that is broken up letter by letter helps nobody.
+    let longest = |width: fn(&StackRow) -> usize| rows.iter().map(width).max().unwrap_or(0);
+    keep_whole(&mut table, 0, longest(|row| name(row).chars().count()));
+    keep_whole(&mut table, 1, longest(|row| row.source.chars().count()));
+    keep_whole(&mut table, 5, 20);
     let mut text = table.trim_fmt();
     let notes: Vec<String> = rows.iter().filter_map(note).collect();
     if !notes.is_empty() {
@@ -71,6 +72,16 @@ pub fn stacks(rows: &[StackRow]) -> String {
         text.push_str(&notes.join("\n"));
     }
     text
+}
+
+/// As wide as its content needs, but for content that would leave no room for the other columns.
+fn keep_whole(table: &mut Table, column: usize, longest: usize) {
+    const MOST: u16 = 28;
+    // The padding on both sides counts.
+    let width = u16::try_from(longest + 2).unwrap_or(MOST).clamp(9, MOST);
+    if let Some(column) = table.column_mut(column) {
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width)));
+    }
 }
 
 fn cells(row: &StackRow) -> Vec<Cell> {

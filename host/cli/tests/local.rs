@@ -4,8 +4,9 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use common::{run, windlass};
 use serde_json::{Value, json};
@@ -163,4 +164,33 @@ fn a_directory_without_stacks_is_fine() {
         "{}",
         ran.stdout
     );
+}
+
+#[test]
+fn an_interrupt_lets_go_and_shows_how_things_stand() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("idle.yaml"), SUSPENDED).unwrap();
+    let mut command = windlass();
+    let mut child = command
+        .args(["local", "--plugin-dir"])
+        .arg(dir.path())
+        .arg(dir.path())
+        .env("WINDLASS_AGENT", "/bin/true")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut news = BufReader::new(child.stderr.take().unwrap()).lines();
+    // Its state is told: it has been looked at, and signals are heard.
+    assert!(news.any(|line| line.unwrap().contains("is suspended")));
+    let interrupted = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(interrupted.success());
+    assert!(news.any(|line| line.unwrap().contains("stopping")));
+    let ended = child.wait_with_output().unwrap();
+    let table = String::from_utf8(ended.stdout).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{table}");
+    assert!(table.contains("1 Stack: 1 suspended"), "{table}");
 }
