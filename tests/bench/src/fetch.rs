@@ -31,7 +31,7 @@ pub fn measure(setup: &Setup) -> Result<Vec<Row>, Trouble> {
     for round in 0..setup.count(5, 2) {
         // In turns, so that neither always finds a warm cache.
         for turn in 0..2 {
-            if (round + turn) % 2 == 0 {
+            if (round + turn).is_multiple_of(2) {
                 let (took, peak) = setup.runtime.block_on(fetch(&server, &commit))?;
                 ours.push(took);
                 peaks.push(peak as f64);

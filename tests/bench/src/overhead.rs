@@ -20,7 +20,7 @@ pub fn measure(setup: &Setup) -> Result<Vec<Row>, Trouble> {
     let (mut ours, mut bare, mut more) = (Vec::new(), Vec::new(), Vec::new());
     for pair in 0..pairs {
         // Who goes first changes, so that neither always finds what the other has warmed up.
-        let (run, command) = if pair % 2 == 0 {
+        let (run, command) = if pair.is_multiple_of(2) {
             let run = through_agent(setup, &mut workspace)?;
             (run, by_hand(&workspace)?)
         } else {
