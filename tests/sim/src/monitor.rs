@@ -96,6 +96,8 @@ pub struct Monitor {
     pub pods_made: u64,
     pub crashes: u64,
     pub resyncs: u64,
+    /// What users did.
+    pub actions: u64,
 }
 
 /// Writes of one Stack in one hour, and tasks likewise, that no weather excuses.

@@ -27,6 +27,7 @@ pub struct Report {
     pub tasks: u64,
     pub runs: usize,
     pub resyncs: u64,
+    pub actions: u64,
     pub crashes: u64,
     pub pods: u64,
     /// Status writes, the most that one Stack had, and of all.
@@ -80,7 +81,7 @@ fn run(plan: &Plan, tracing: bool) -> Report {
                 return false;
             }
             looked = world.now;
-            let at_rest = world.now - began > 4 * HOUR && world.first_unsettled().is_none();
+            let at_rest = world.now - began > 20 * MINUTE && world.first_unsettled().is_none();
             if at_rest {
                 healed_after = Some(world.now - began);
             }
@@ -106,6 +107,7 @@ fn run(plan: &Plan, tracing: bool) -> Report {
         tasks: monitor.tasks,
         runs: monitor.started(),
         resyncs: monitor.resyncs,
+        actions: monitor.actions,
         crashes: monitor.crashes,
         pods: monitor.pods_made,
         status_writes: (

@@ -189,6 +189,7 @@ impl World {
 
     pub fn user_acts(&mut self, place: Place) {
         let action = self.rng.below(13);
+        self.monitor.actions += 1;
         self.note(|| format!("user action {action} on place {place}"));
         match action {
             0..=2 => self.edit(place, |spec, number| {
@@ -304,8 +305,10 @@ impl World {
     }
 
     pub fn set_secret(&mut self, reference: Reference, version: Option<String>) {
+        let users = (0..self.homes.len()).filter(|place| secret(place / 4) == reference);
+        let users: Vec<Place> = users.collect();
         self.references.insert(reference, version);
-        for place in 0..self.homes.len() {
+        for place in users {
             self.changed(place);
         }
     }

@@ -19,11 +19,25 @@ fn hold(plan: &Plan) -> Report {
     report
 }
 
+/// Two halves, for two cores.
 #[test]
-fn small_fleets_hold_in_heavy_weather() {
-    for seed in seeds(300) {
-        hold(&Plan::rough(seed));
-    }
+fn small_fleets_hold_in_heavy_weather_1() {
+    seeds(300)
+        .into_iter()
+        .filter(|seed| seed % 2 == 1)
+        .for_each(|seed| {
+            hold(&Plan::rough(seed));
+        });
+}
+
+#[test]
+fn small_fleets_hold_in_heavy_weather_2() {
+    seeds(300)
+        .into_iter()
+        .filter(|seed| seed % 2 == 0)
+        .for_each(|seed| {
+            hold(&Plan::rough(seed));
+        });
 }
 
 #[test]
@@ -34,7 +48,7 @@ fn two_hundred_stacks_live_through_a_month() {
     println!("{table}");
     // It was a month with something in it.
     assert!(
-        report.runs > 2000 && report.crashes > 5 && report.resyncs > 100,
+        report.runs > 1000 && report.crashes > 5 && report.resyncs > 100,
         "{table}"
     );
     assert!(report.healed_after.is_some());
@@ -47,41 +61,26 @@ fn taking_over_idle_stacks_does_nothing() {
     assert!(report.status_writes.0 <= 1, "{report:?}");
 }
 
+/// Four status writes for a run that somebody asked for, one for a resync, and what an action of a user may add by
+/// itself (suspended, waiting for a Secret, waiting for another Stack).
+#[test]
+fn status_is_written_only_as_often_as_a_run_needs() {
+    for seed in 1..=2 {
+        let report = hold(&Plan::calm(seed));
+        let asked = report.runs as u64 - report.resyncs;
+        let most = 4 * asked + report.resyncs + report.actions;
+        println!(
+            "{} status writes, at most {most}: {report:?}",
+            report.status_writes.1
+        );
+        assert!(report.status_writes.1 <= most, "{report:?}");
+        assert!(report.resyncs > 50, "{report:?}");
+    }
+}
+
 /// The same plan is the same life, to the last event.
 #[test]
 fn a_seed_can_be_played_again() {
     let plan = Plan::rough(7);
     assert_eq!(format!("{:?}", trace(&plan)), format!("{:?}", trace(&plan)));
-}
-
-/// For the one who mends: which rules fail how often.
-#[test]
-fn tally() {
-    let count: u64 = std::env::var("SIM_COUNT").map_or(100, |n| n.parse().unwrap());
-    let from = std::time::Instant::now();
-    let threads: Vec<_> = (0..2)
-        .map(|half| {
-            std::thread::spawn(move || {
-                let reports = (1..=count)
-                    .filter(|seed| seed % 2 == half)
-                    .map(|seed| simulate(&Plan::rough(seed)));
-                reports.collect::<Vec<_>>()
-            })
-        })
-        .collect();
-    let mut all = std::collections::BTreeMap::<_, Vec<_>>::new();
-    let (mut steps, mut runs) = (0, 0);
-    for report in threads.into_iter().flat_map(|it| it.join().unwrap()) {
-        steps += report.steps;
-        runs += report.runs;
-        if let Some((rule, text)) = report.violation {
-            println!(
-                "{} {rule:?} {}",
-                report.seed,
-                text.chars().take(150).collect::<String>()
-            );
-            all.entry(rule).or_default().push(report.seed);
-        }
-    }
-    println!("{all:?} {steps} steps {runs} runs {:?}", from.elapsed());
 }
