@@ -753,6 +753,10 @@ impl<'a> Live<'a> {
         let operation = last.operation().unwrap_or(Operation::Up);
         let message = last.message.clone().unwrap_or_default();
         let failures = last.failures.max(1);
+        // A newer CLI may be put in place without an edit, so it is tried again; until then it is what it is.
+        if last.failure_reason.as_deref() == Some(StallReason::PulumiVersionTooLow.as_str()) {
+            return Phase::stalled(StallReason::PulumiVersionTooLow, message);
+        }
         if !class.retries() {
             return self.given_up_phase();
         }

@@ -117,10 +117,17 @@ fn before_the_cli(reason: &str) -> Option<FailureClass> {
         "AgentRestarted" | "TreeMissing" => FailureClass::Lost,
         "CancelledBefore" => FailureClass::Cancelled,
         // A tool or a file of the workspace, which may be put in place without an edit of the Stack.
-        "PulumiMissing" | "PulumiVersionTooLow" | "PulumiUnusable" | "ConfigFileMissing" | "ConfigEnvMissing"
-        | "StateDirUnusable" | "SecretsUnreadable" => FailureClass::Unavailable,
-        "ConfigFileTooLarge" | "ConfigNotText" | "ConfigNotJson" | "ConfigPathInvalid" | "DirOutside"
-        | "ProjectMissing" | "ProjectInvalid" | "SettingsInvalid" => FailureClass::Invalid,
+        "PulumiMissing"
+        | "PulumiVersionTooLow"
+        | "PulumiUnusable"
+        | "ConfigFileMissing"
+        | "ConfigEnvMissing"
+        | "StateDirUnusable"
+        | "SecretsUnreadable" => FailureClass::Unavailable,
+        "ConfigFileTooLarge" | "ConfigNotText" | "ConfigNotJson" | "ConfigPathInvalid"
+        | "DirOutside" | "ProjectMissing" | "ProjectInvalid" | "SettingsInvalid" => {
+            FailureClass::Invalid
+        }
         _ => return None,
     })
 }

@@ -156,6 +156,7 @@ impl Local {
             outputs: Arc::clone(&outputs),
             observer: Arc::clone(&observer),
             handle: tokio::sync::OnceCell::new(),
+            destroy: config.destroy,
         });
         let tasks = Arc::new(LocalTasks {
             db: Arc::clone(&db),
@@ -379,9 +380,17 @@ async fn plugins(
 fn retry_failed(store: &LocalStore, stacks: &BTreeSet<Key>) -> Result<(), LocalError> {
     let fatal = |error| store.db.fatal(error);
     for key in stacks {
-        let stored = store.db.get::<Stack>(kind::STACK, &key.namespace, &key.name).map_err(fatal)?;
+        let stored = store
+            .db
+            .get::<Stack>(kind::STACK, &key.namespace, &key.name)
+            .map_err(fatal)?;
         let status = stored.and_then(|stored| stored.object.status);
-        let Some(last) = status.and_then(|status| status.last_update).filter(|last| last.failed()) else { continue };
+        let Some(last) = status
+            .and_then(|status| status.last_update)
+            .filter(|last| last.failed())
+        else {
+            continue;
+        };
         let request = format!("once-after-{}", last.name.unwrap_or_default());
         if let Err(error) = store.request(key, &request) {
             tracing::warn!(%key, %error, "asking a failed Stack again");

@@ -90,7 +90,11 @@ fn boot_time_ms() -> Option<i64> {
 }
 
 pub fn hostname() -> String {
-    rustix::system::uname().nodename().to_str().map(str::to_owned).unwrap_or_default()
+    rustix::system::uname()
+        .nodename()
+        .to_str()
+        .map(str::to_owned)
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

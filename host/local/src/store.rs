@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_api::conditions::update_reason;
+use windlass_api::conditions::{COMPLETE, is_true, update_reason};
 use windlass_api::names::{self, FINALIZER, RECONCILE_REQUEST_ANNOTATION};
 use windlass_api::secret::{Secret, SecretBytes};
 use windlass_api::{ObjectMeta, Stack, Update};
@@ -25,6 +25,8 @@ pub struct LocalStore {
     pub outputs: Arc<HeldOutputs>,
     pub observer: Arc<dyn LocalObserver>,
     pub handle: tokio::sync::OnceCell<Handle>,
+    /// Everything is taken down: a Stack goes as soon as nothing depends on it any more.
+    pub destroy: bool,
 }
 
 impl Store for LocalStore {
@@ -61,7 +63,18 @@ impl Store for LocalStore {
                 let environment = || environment::environment(&self.db, stack);
                 Ok(self.workspaces.ensure(key, spec_digest, environment)?)
             }
-            Write::StopWorkspace { uid } => Ok(self.workspaces.stop(key, uid)?),
+            Write::StopWorkspace { uid } => {
+                // The decision may be older than a run that has begun since.
+                let started = objects::updates(&self.db, key)?.iter().any(|update| {
+                    let status = update.status.clone().unwrap_or_default();
+                    let here = status.run.as_ref().is_some_and(|run| run.instance == *uid);
+                    here && !is_true(&status.conditions, COMPLETE)
+                });
+                if started {
+                    return Err(StoreError::Conflict);
+                }
+                Ok(self.workspaces.stop(key, uid)?)
+            }
             Write::CreateUpdate {
                 name,
                 operation,
@@ -127,6 +140,9 @@ impl Store for LocalStore {
                     }
                 })?;
                 self.collect(key)?;
+                if self.destroy {
+                    self.take_down_next()?;
+                }
                 self.wake_dependents(key)
             }
             Write::Event { event } => {
@@ -288,6 +304,14 @@ impl LocalStore {
                 &key.namespace,
                 &objects::outputs_secret_name(&key.name),
             )?;
+        }
+        Ok(())
+    }
+
+    fn take_down_next(&self) -> Result<(), StoreError> {
+        for key in crate::sync::take_down(&self.db)? {
+            self.collect(&key)?;
+            self.wake(key);
         }
         Ok(())
     }

@@ -197,6 +197,15 @@ where
     Ok(true)
 }
 
+/// Asks for the deletion of every Stack that nothing depends on. Answers which are new.
+pub fn take_down(db: &Db) -> Result<BTreeSet<Key>, DbError> {
+    let mut synced = Synced::default();
+    for Stored { object: stack, .. } in db.list::<Stack>(kind::STACK, None)? {
+        delete_stack(db, &key_of(&stack.metadata), true, &mut synced)?;
+    }
+    Ok(synced.touched)
+}
+
 /// Asks for the deletion of a Stack: at once if nothing depends on it any more.
 fn delete_stack(db: &Db, key: &Key, destroy: bool, synced: &mut Synced) -> Result<(), DbError> {
     let Some(Stored {

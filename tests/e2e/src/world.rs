@@ -45,11 +45,16 @@ impl World {
     /// A new world, or None with a visible reason where the real CLI is not at hand.
     pub fn new() -> Option<World> {
         let target = workspace_root().join("target");
-        let from = |variable: &str, default: PathBuf| std::env::var_os(variable).map_or(default, PathBuf::from);
+        let from = |variable: &str, default: PathBuf| {
+            std::env::var_os(variable).map_or(default, PathBuf::from)
+        };
         let tools = from("WINDLASS_TOOLS_DIR", target.join("tools"));
         let binaries = from("WINDLASS_BIN_DIR", target.join("debug"));
         if !tools.join("pulumi").exists() {
-            skip(&format!("there is no pulumi in {}; `cargo xtask tools` makes it", tools.display()));
+            skip(&format!(
+                "there is no pulumi in {}; `cargo xtask tools` makes it",
+                tools.display()
+            ));
             return None;
         }
         for binary in ["windlass", "windlass-agent"] {
@@ -59,11 +64,18 @@ impl World {
                 binaries.join(binary).display()
             );
         }
-        let dir = tempfile::Builder::new().prefix("w").tempdir().expect("a temporary directory");
+        let dir = tempfile::Builder::new()
+            .prefix("w")
+            .tempdir()
+            .expect("a temporary directory");
         for sub in ["manifests", "data", "state"] {
             std::fs::create_dir(dir.path().join(sub)).expect("a directory");
         }
-        Some(World { dir, binaries, tools })
+        Some(World {
+            dir,
+            binaries,
+            tools,
+        })
     }
 
     pub fn path(&self) -> &Path {
@@ -92,7 +104,9 @@ impl World {
         let path = self.manifests().join(file);
         // Whole at once: a watching process never sees half a file.
         let mut temporary = tempfile::NamedTempFile::new_in(self.path()).expect("a file");
-        temporary.write_all(text.replace("@STATE@", &self.state()).as_bytes()).expect("a file");
+        temporary
+            .write_all(text.replace("@STATE@", &self.state()).as_bytes())
+            .expect("a file");
         temporary.persist(path).expect("a file");
     }
 
@@ -136,21 +150,42 @@ impl World {
     pub fn once_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Ended {
         let mut command = self.local(&["--once", "--output", "json"]);
         command.args(arguments).envs(variables.iter().copied());
-        ended(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("windlass"))
+        ended(
+            command
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("windlass"),
+        )
     }
 
     /// `windlass local` with these arguments, not yet started.
     pub fn local(&self, arguments: &[&str]) -> Command {
         let mut command = self.command(&["local"]);
-        command.arg("--data-dir").arg(self.data()).args(arguments).arg(self.manifests());
+        command
+            .arg("--data-dir")
+            .arg(self.data())
+            .args(arguments)
+            .arg(self.manifests());
         command
     }
 
     /// Starts `windlass local` and leaves it running, its messages in a file.
     pub fn start(&self, arguments: &[&str]) -> Running {
         let log = self.path().join("windlass.log");
-        let open = || std::fs::OpenOptions::new().create(true).append(true).open(&log).expect("a log");
-        let child = self.local(arguments).stdout(open()).stderr(open()).spawn().expect("windlass");
+        let open = || {
+            std::fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(&log)
+                .expect("a log")
+        };
+        let child = self
+            .local(arguments)
+            .stdout(open())
+            .stderr(open())
+            .spawn()
+            .expect("windlass");
         Running { child, log }
     }
 
@@ -158,22 +193,42 @@ impl World {
     pub fn windlass(&self, arguments: &[&str]) -> Ended {
         let mut command = self.command(arguments);
         command.arg("--data-dir").arg(self.data());
-        ended(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("windlass"))
+        ended(
+            command
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("windlass"),
+        )
     }
 
     /// The resources in the state of a stack, without the stack itself and default providers, by name.
     pub fn resources(&self, project: &str, stack: &str) -> BTreeMap<String, Value> {
-        let file = self.path().join(format!("state/.pulumi/stacks/{project}/{stack}.json"));
-        let Ok(text) = std::fs::read_to_string(&file) else { return BTreeMap::new() };
+        let file = self
+            .path()
+            .join(format!("state/.pulumi/stacks/{project}/{stack}.json"));
+        let Ok(text) = std::fs::read_to_string(&file) else {
+            return BTreeMap::new();
+        };
         let state: Value = serde_json::from_str(&text).expect("a state file");
-        let resources = state["checkpoint"]["latest"]["resources"].as_array().cloned().unwrap_or_default();
+        let resources = state["checkpoint"]["latest"]["resources"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         resources
             .into_iter()
             .filter(|resource| resource["custom"] == true)
-            .filter(|resource| !resource["type"].as_str().is_some_and(|t| t.starts_with("pulumi:providers:")))
+            .filter(|resource| {
+                !resource["type"]
+                    .as_str()
+                    .is_some_and(|t| t.starts_with("pulumi:providers:"))
+            })
             .map(|resource| {
                 let urn = resource["urn"].as_str().unwrap_or_default().to_owned();
-                (urn.rsplit("::").next().unwrap_or_default().to_owned(), resource)
+                (
+                    urn.rsplit("::").next().unwrap_or_default().to_owned(),
+                    resource,
+                )
             })
             .collect()
     }
@@ -182,7 +237,10 @@ impl World {
     pub fn locks(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         walk(&self.path().join("state/.pulumi/locks"), &mut found);
-        found.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+        found.retain(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "json")
+        });
         found
     }
 
@@ -191,11 +249,19 @@ impl World {
         let mine = self.path().display().to_string();
         let mut found = Vec::new();
         for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+            let Some(pid) = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse::<i32>().ok())
+            else {
+                continue;
+            };
             let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
             let cwd = std::fs::read_link(entry.path().join("cwd")).unwrap_or_default();
-            if pid != std::process::id() as i32 && (line.contains(&mine) || cwd.starts_with(self.path())) {
+            if pid != std::process::id() as i32
+                && (line.contains(&mine) || cwd.starts_with(self.path()))
+            {
                 found.push((pid, line));
             }
         }
@@ -207,7 +273,11 @@ impl Drop for World {
     fn drop(&mut self) {
         // By pid, and only what names this world's own directory.
         for (pid, _) in self.processes() {
-            let _ = Command::new("kill").arg("-9").arg(pid.to_string()).stderr(Stdio::null()).status();
+            let _ = Command::new("kill")
+                .arg("-9")
+                .arg(pid.to_string())
+                .stderr(Stdio::null())
+                .status();
         }
     }
 }
@@ -233,14 +303,19 @@ impl Running {
     }
 
     pub fn interrupt(&self) {
-        let _ = Command::new("kill").arg("-INT").arg(self.child.id().to_string()).status();
+        let _ = Command::new("kill")
+            .arg("-INT")
+            .arg(self.child.id().to_string())
+            .status();
     }
 
     /// Waits for its end.
     pub fn wait(mut self, limit: Duration) -> Option<i32> {
-        eventually(limit, "the end of windlass", || match self.child.try_wait() {
-            Ok(Some(status)) => Some(status.code()),
-            _ => None,
+        eventually(limit, "the end of windlass", || {
+            match self.child.try_wait() {
+                Ok(Some(status)) => Some(status.code()),
+                _ => None,
+            }
         })
     }
 }
@@ -277,7 +352,10 @@ pub fn eventually<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Opti
 pub fn skip(reason: &str) {
     eprintln!("SKIP: {reason}");
     if let Some(path) = std::env::var_os("WINDLASS_SKIP_LOG")
-        && let Ok(mut file) = std::fs::OpenOptions::new().create(true).append(true).open(path)
+        && let Ok(mut file) = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
     {
         let _ = writeln!(file, "{reason}");
     }
@@ -295,7 +373,11 @@ fn plugin_dir() -> PathBuf {
 fn walk(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
-        if path.is_dir() { walk(&path, found) } else { found.push(path) }
+        if path.is_dir() {
+            walk(&path, found)
+        } else {
+            found.push(path)
+        }
     }
 }
 
@@ -305,6 +387,9 @@ pub fn provider(world: &World) -> Option<()> {
     if binary.exists() {
         return Some(());
     }
-    skip(&format!("{} is not built; `cargo xtask test` builds it first", binary.display()));
+    skip(&format!(
+        "{} is not built; `cargo xtask test` builds it first",
+        binary.display()
+    ));
     None
 }

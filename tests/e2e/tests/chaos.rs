@@ -26,11 +26,19 @@ fn world() -> Option<World> {
 }
 
 fn stack(world: &World) {
-    world.stack("slow", "organization/slow/dev", "programRef: {name: slow}\n");
+    world.stack(
+        "slow",
+        "organization/slow/dev",
+        "programRef: {name: slow}\n",
+    );
 }
 
 fn kill(pid: i32) {
-    let _ = Command::new("kill").arg("-9").arg(pid.to_string()).stderr(Stdio::null()).status();
+    let _ = Command::new("kill")
+        .arg("-9")
+        .arg(pid.to_string())
+        .stderr(Stdio::null())
+        .status();
 }
 
 /// Moments from before the run to after it, the same every time, in no order.
@@ -46,18 +54,25 @@ fn operations(world: &World) -> Vec<String> {
 
 fn status(world: &World) -> Option<serde_json::Value> {
     let ended = world.windlass(&["status", "--output", "json"]);
-    serde_json::from_str::<serde_json::Value>(&ended.stdout).ok().map(|document| document["stacks"][0].clone())
+    serde_json::from_str::<serde_json::Value>(&ended.stdout)
+        .ok()
+        .map(|document| document["stacks"][0].clone())
 }
 
 fn ready_with(world: &World, running: &Running, value: &str) {
-    eventually(Duration::from_secs(90), &format!("output {value}; log:\n{}", running.log()), || {
-        status(world).filter(|row| row["ready"] == true && row["outputs"]["value"] == value)
-    });
+    eventually(
+        Duration::from_secs(90),
+        &format!("output {value}; log:\n{}", running.log()),
+        || status(world).filter(|row| row["ready"] == true && row["outputs"]["value"] == value),
+    );
 }
 
 /// Lines of finished changes of the resource: exactly one for each round.
 fn finished(world: &World) -> usize {
-    operations(world).iter().filter(|line| line.starts_with("create ") || line.starts_with("update ")).count()
+    operations(world)
+        .iter()
+        .filter(|line| line.starts_with("create ") || line.starts_with("update "))
+        .count()
 }
 
 #[test]
@@ -74,7 +89,12 @@ fn killing_windlass_local_leaves_the_run_alone() {
         running = world.start(&[]);
         ready_with(&world, &running, &format!("v{round}"));
         // Once for each round and once at first: nothing was lost, nothing was done twice.
-        assert_eq!(finished(&world), round as usize + 1, "round {round}: {:?}", operations(&world));
+        assert_eq!(
+            finished(&world),
+            round as usize + 1,
+            "round {round}: {:?}",
+            operations(&world)
+        );
         assert!(world.locks().is_empty(), "round {round}");
     }
 }
@@ -89,11 +109,20 @@ fn killing_an_agent_loses_nothing() {
     for round in 1..=ROUNDS {
         world.write("program.yaml", &program(&world, round));
         std::thread::sleep(moment(round));
-        if let Some((pid, _)) = world.processes().into_iter().find(|(_, line)| line.contains("windlass-agent serve")) {
+        if let Some((pid, _)) = world
+            .processes()
+            .into_iter()
+            .find(|(_, line)| line.contains("windlass-agent serve"))
+        {
             kill(pid);
         }
         ready_with(&world, &running, &format!("v{round}"));
-        assert_eq!(finished(&world), round as usize + 1, "round {round}: {:?}", operations(&world));
+        assert_eq!(
+            finished(&world),
+            round as usize + 1,
+            "round {round}: {:?}",
+            operations(&world)
+        );
         assert!(world.locks().is_empty(), "round {round}");
     }
 }
@@ -117,9 +146,16 @@ fn killing_the_cli_is_mended_by_the_next_run() {
             kill(pid);
         }
         ready_with(&world, &running, &format!("v{round}"));
-        assert!(world.locks().is_empty(), "round {round}: {:?}", world.locks());
+        assert!(
+            world.locks().is_empty(),
+            "round {round}: {:?}",
+            world.locks()
+        );
     }
     let changed = finished(&world);
     // A cut-off update may have been done by the provider and is done again: at most once more a round.
-    assert!((ROUNDS as usize + 1..=2 * ROUNDS as usize + 1).contains(&changed), "{changed}");
+    assert!(
+        (ROUNDS as usize + 1..=2 * ROUNDS as usize + 1).contains(&changed),
+        "{changed}"
+    );
 }

@@ -13,21 +13,45 @@ async fn two_hundred_stacks_poll_once_and_fetch_once() {
     let Some(world) = World::new() else { return };
     let server = GitServer::start().await.unwrap();
     let repo = server.repo("fleet").unwrap();
-    repo.commit("main", &[("Pulumi.yaml", "100644", PROGRAM)]).unwrap();
+    repo.commit("main", &[("Pulumi.yaml", "100644", PROGRAM)])
+        .unwrap();
     let spec = format!("projectRepo: {}\nbranch: main\n", server.url("fleet"));
     // Eight run for real; the others wait for a Stack that does not exist, and still follow the branch.
     for index in 0..200 {
-        let wait = if index < 8 { "" } else { "prerequisites: [{name: absent}]\n" };
-        world.stack(&format!("s{index}"), &format!("organization/fleet/s{index}"), &format!("{spec}{wait}"));
+        let wait = if index < 8 {
+            ""
+        } else {
+            "prerequisites: [{name: absent}]\n"
+        };
+        world.stack(
+            &format!("s{index}"),
+            &format!("organization/fleet/s{index}"),
+            &format!("{spec}{wait}"),
+        );
     }
-    let (ended, world) = tokio::task::spawn_blocking(move || (world.once(), world)).await.unwrap();
+    let (ended, world) = tokio::task::spawn_blocking(move || (world.once(), world))
+        .await
+        .unwrap();
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     let rows = ended.json()["stacks"].as_array().unwrap().clone();
     assert_eq!(rows.len(), 200);
-    assert_eq!(rows.iter().filter(|row| row["ready"] == true).count(), 8, "{}", ended.stderr);
-    assert_eq!(rows.iter().filter(|row| row["state"] == "Waiting").count(), 192);
+    assert_eq!(
+        rows.iter().filter(|row| row["ready"] == true).count(),
+        8,
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(
+        rows.iter().filter(|row| row["state"] == "Waiting").count(),
+        192
+    );
     // One conversation lists the refs, one fetches the commit.
-    assert_eq!(server.conversations("fleet"), 2, "{:?}", server.seen("fleet"));
+    assert_eq!(
+        server.conversations("fleet"),
+        2,
+        "{:?}",
+        server.seen("fleet")
+    );
     drop(world);
 }
 
@@ -36,8 +60,16 @@ async fn without_credentials_a_private_commit_gives_nothing() {
     let Some(world) = World::new() else { return };
     let server = GitServer::start().await.unwrap();
     let repo = server.repo("private").unwrap();
-    let commit = repo.commit("main", &[("Pulumi.yaml", "100644", PROGRAM)]).unwrap();
-    server.set_access("private", Access::Basic { user: "git".into(), pass: "open-sesame".into() });
+    let commit = repo
+        .commit("main", &[("Pulumi.yaml", "100644", PROGRAM)])
+        .unwrap();
+    server.set_access(
+        "private",
+        Access::Basic {
+            user: "git".into(),
+            pass: "open-sesame".into(),
+        },
+    );
     world.write(
         "secret.yaml",
         "apiVersion: v1\nkind: Secret\nmetadata: {name: git}\nstringData: {username: git, password: open-sesame}\n",
@@ -46,7 +78,9 @@ async fn without_credentials_a_private_commit_gives_nothing() {
     let with = format!("projectRepo: {url}\ncommit: {commit}\ngitAuthSecret: git\n");
     let without = format!("projectRepo: {url}\ncommit: {commit}\n");
     world.stack("owner", "organization/fleet/owner", &with);
-    let (first, world) = tokio::task::spawn_blocking(move || (world.once(), world)).await.unwrap();
+    let (first, world) = tokio::task::spawn_blocking(move || (world.once(), world))
+        .await
+        .unwrap();
     assert_eq!(first.row("owner")["state"], "Ready", "{}", first.stderr);
     // The commit is stored by now; whoever cannot read the repository still gets nothing.
     world.stack("thief", "organization/fleet/thief", &without);
@@ -57,7 +91,10 @@ async fn without_credentials_a_private_commit_gives_nothing() {
         let row = document["stacks"][0].clone();
         (row["reason"] == "SourceUnavailable").then_some(row)
     });
-    assert!(row["message"].as_str().unwrap().contains("credentials"), "{row}");
+    assert!(
+        row["message"].as_str().unwrap().contains("credentials"),
+        "{row}"
+    );
     assert!(world.resources("fleet", "thief").is_empty());
     drop(running);
 }

@@ -14,7 +14,11 @@ const PROGRAM: &str = "apiVersion: pulumi.com/v1\nkind: Program\nmetadata:\n  na
 fn world() -> Option<World> {
     let world = World::new()?;
     world.write("program.yaml", PROGRAM);
-    world.stack("fine", "organization/fine/dev", "programRef: {name: fine}\n");
+    world.stack(
+        "fine",
+        "organization/fine/dev",
+        "programRef: {name: fine}\n",
+    );
     Some(world)
 }
 
@@ -31,17 +35,29 @@ fn judged(world: &World, name: &str) -> (String, String, String) {
 #[test]
 fn wrong_types_and_broken_files_are_bad_input_with_their_place() {
     let Some(world) = world() else { return };
-    world.stack("wrong", "organization/wrong/dev", "programRef: {name: fine}\nrefresh: sometimes\n");
+    world.stack(
+        "wrong",
+        "organization/wrong/dev",
+        "programRef: {name: fine}\nrefresh: sometimes\n",
+    );
     let ended = world.once();
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-    assert!(ended.stderr.contains("wrong.yaml:10:"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("wrong.yaml:11:12: "),
+        "{}",
+        ended.stderr
+    );
     assert!(ended.stderr.contains("spec.refresh"), "{}", ended.stderr);
 }
 
 #[test]
 fn an_unknown_field_is_a_warning() {
     let Some(world) = world() else { return };
-    world.stack("fine", "organization/fine/dev", "programRef: {name: fine}\nprojctRepo: x\n");
+    world.stack(
+        "fine",
+        "organization/fine/dev",
+        "programRef: {name: fine}\nprojctRepo: x\n",
+    );
     let ended = world.once();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stderr.contains("projctRepo"), "{}", ended.stderr);
@@ -51,12 +67,32 @@ fn an_unknown_field_is_a_warning() {
 fn specifications_that_cannot_be_run() {
     let Some(world) = world() else { return };
     let cases = [
-        ("two", "programRef: {name: fine}\nprojectRepo: https://example.com/x\nbranch: main\n", "several sources"),
+        (
+            "two",
+            "programRef: {name: fine}\nprojectRepo: https://example.com/x\nbranch: main\n",
+            "several sources",
+        ),
         ("none", "refresh: true\n", "names no source"),
-        ("plugin", "source: {type: bucket-of-mine}\n", "bucket-of-mine"),
-        ("commitless", "projectRepo: https://example.com/x\n", "commit"),
-        ("circle", "programRef: {name: fine}\nprerequisites: [{name: round}]\n", "circle -> round -> circle"),
-        ("round", "programRef: {name: fine}\nprerequisites: [{name: circle}]\n", "round -> circle -> round"),
+        (
+            "plugin",
+            "source: {type: bucket-of-mine}\n",
+            "bucket-of-mine",
+        ),
+        (
+            "commitless",
+            "projectRepo: https://example.com/x\n",
+            "commit",
+        ),
+        (
+            "circle",
+            "programRef: {name: fine}\nprerequisites: [{name: round}]\n",
+            "circle -> round -> circle",
+        ),
+        (
+            "round",
+            "programRef: {name: fine}\nprerequisites: [{name: circle}]\n",
+            "round -> circle -> round",
+        ),
     ];
     for (name, spec, _) in cases {
         world.stack(name, &format!("organization/{name}/dev"), spec);
@@ -66,7 +102,11 @@ fn specifications_that_cannot_be_run() {
     assert_eq!(ended.row("fine")["state"], "Ready");
     for (name, _, expected) in cases {
         let row = ended.row(name);
-        assert_eq!((row["state"].as_str(), row["reason"].as_str()), (Some("Failed"), Some("SpecInvalid")), "{row}");
+        assert_eq!(
+            (row["state"].as_str(), row["reason"].as_str()),
+            (Some("Failed"), Some("SpecInvalid")),
+            "{row}"
+        );
         assert!(row["message"].as_str().unwrap().contains(expected), "{row}");
         assert_eq!(row["health"], "Degraded", "{row}");
     }
@@ -87,7 +127,11 @@ fn a_backend_nobody_serves_and_a_name_it_refuses() {
 
     world.stack("named", "someone/named/dev", "programRef: {name: fine}\n");
     let (state, reason, message) = judged(&world, "named");
-    assert_eq!((state.as_str(), reason.as_str()), ("Failed", "SpecInvalid"), "{message}");
+    assert_eq!(
+        (state.as_str(), reason.as_str()),
+        ("Failed", "SpecInvalid"),
+        "{message}"
+    );
     assert!(message.contains("organization"), "{message}");
 }
 
@@ -95,31 +139,52 @@ fn a_backend_nobody_serves_and_a_name_it_refuses() {
 fn a_missing_secret_is_waited_for() {
     let Some(world) = world() else { return };
     let spec = "programRef: {name: fine}\nsecretsRef:\n  fine:key: {type: Secret, secret: {name: late, key: k}}\n";
-    world.stack("patient", "organization/patient/dev", spec);
+    world.stack("patient", "organization/fine/patient", spec);
     let (state, _, message) = judged(&world, "patient");
     assert_eq!(state, "Waiting", "{message}");
     assert!(message.contains("Secret \"late\""), "{message}");
 
     let running = world.start(&[]);
-    world.write("secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: late}\nstringData: {k: v}\n");
-    eventually(Duration::from_secs(60), &format!("patient Ready; {}", running.log()), || {
-        let ended = world.windlass(&["status", "patient", "--output", "json"]);
-        ended.stdout.contains("\"ready\": true").then_some(())
-    });
+    world.write(
+        "secret.yaml",
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: late}\nstringData: {k: v}\n",
+    );
+    eventually(
+        Duration::from_secs(60),
+        &format!("patient Ready; {}", running.log()),
+        || {
+            let ended = world.windlass(&["status", "patient", "--output", "json"]);
+            ended.stdout.contains("\"ready\": true").then_some(())
+        },
+    );
 }
 
 #[test]
 fn a_program_that_fails_and_a_passphrase_that_is_wrong() {
     let Some(world) = world() else { return };
-    let broken = PROGRAM.replace("name: fine", "name: broken").replace("${one.input}", "${two.input}");
-    world.write("broken.yaml", &broken);
-    world.stack("broken", "organization/broken/dev", "programRef: {name: broken}\n");
+    let broken = PROGRAM
+        .replace("name: fine", "name: broken")
+        .replace("${one.input}", "${two.input}");
+    world.write("broken-program.yaml", &broken);
+    world.stack(
+        "broken",
+        "organization/broken/dev",
+        "programRef: {name: broken}\n",
+    );
     let (state, reason, message) = judged(&world, "broken");
-    assert_eq!((state.as_str(), reason.as_str()), ("Failed", "RetryingAfterFailure"), "{message}");
+    assert_eq!(
+        (state.as_str(), reason.as_str()),
+        ("Failed", "RetryingAfterFailure"),
+        "{message}"
+    );
     assert!(message.contains("two"), "{message}");
     std::fs::remove_file(world.manifests().join("broken.yaml")).unwrap();
 
-    world.stack("locked", "organization/locked/dev", "programRef: {name: fine}\n");
+    world.stack(
+        "locked",
+        "organization/fine/locked",
+        "programRef: {name: fine}\n",
+    );
     assert_eq!(world.once().row("locked")["state"], "Ready");
     let text = std::fs::read_to_string(world.manifests().join("locked.yaml")).unwrap();
     world.write("locked.yaml", &text.replace("value: test", "value: other"));
@@ -142,13 +207,16 @@ fn pretender(world: &World, version: &str) -> String {
 fn a_pulumi_that_is_too_old_or_missing_is_named() {
     let Some(world) = World::new() else { return };
     world.write("program.yaml", PROGRAM);
-    world.stack("old", "organization/old/dev", "programRef: {name: fine}\n");
+    world.stack("old", "organization/fine/old", "programRef: {name: fine}\n");
     let path = pretender(&world, "3.100.0");
     let ended = world.once_with(&[], &[("PATH", &path)]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     let row = ended.row("old");
     assert_eq!(row["reason"], "PulumiVersionTooLow", "{row}");
-    assert!(row["message"].as_str().unwrap().contains("3.100.0"), "{row}");
+    assert!(
+        row["message"].as_str().unwrap().contains("3.100.0"),
+        "{row}"
+    );
 
     // Nothing but what git needs.
     let bare = world.path().join("bare");
@@ -156,7 +224,14 @@ fn a_pulumi_that_is_too_old_or_missing_is_named() {
     symlink("/usr/bin/git", bare.join("git")).unwrap();
     let ended = world.once_with(&[], &[("PATH", bare.to_str().unwrap())]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(ended.row("old")["message"].as_str().unwrap().contains("pulumi"), "{}", ended.stdout);
+    assert!(
+        ended.row("old")["message"]
+            .as_str()
+            .unwrap()
+            .contains("pulumi"),
+        "{}",
+        ended.stdout
+    );
 
     // It is put in place: the next run goes well, without an edit.
     let ended = world.once();
@@ -168,10 +243,18 @@ fn hostile_repositories_hurt_their_own_stack_alone() {
     let Some(world) = world() else { return };
     let escape = TestRepo::create(&world.path().join("escape")).unwrap();
     escape
-        .commit("main", &[("Pulumi.yaml", "100644", b"name: e\nruntime: yaml\n"), ("out", "120000", b"../../etc/passwd")])
+        .commit(
+            "main",
+            &[
+                ("Pulumi.yaml", "100644", b"name: e\nruntime: yaml\n"),
+                ("out", "120000", b"../../etc/passwd"),
+            ],
+        )
         .unwrap();
     let projectless = TestRepo::create(&world.path().join("projectless")).unwrap();
-    projectless.commit("main", &[("README", "100644", b"nothing here")]).unwrap();
+    projectless
+        .commit("main", &[("README", "100644", b"nothing here")])
+        .unwrap();
     for (name, repo) in [("escape", &escape), ("projectless", &projectless)] {
         let spec = format!("projectRepo: {}\nbranch: main\n", repo.file_url());
         world.stack(name, &format!("organization/{name}/dev"), &spec);

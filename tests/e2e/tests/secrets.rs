@@ -29,7 +29,11 @@ fn recorder(world: &World) -> (String, PathBuf) {
     let file = dir.join("pulumi");
     std::fs::write(&file, script).unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}:/usr/bin:/bin", dir.display(), world.tools().display());
+    let path = format!(
+        "{}:{}:/usr/bin:/bin",
+        dir.display(),
+        world.tools().display()
+    );
     (path, record)
 }
 
@@ -51,7 +55,11 @@ fn holders(dir: &Path, text: &str, may: &[&str]) -> Vec<PathBuf> {
     all.retain(|path| {
         let shown = path.to_string_lossy();
         !may.iter().any(|part| shown.contains(part))
-            && std::fs::read(path).is_ok_and(|bytes| bytes.windows(text.len()).any(|window| window == text.as_bytes()))
+            && std::fs::read(path).is_ok_and(|bytes| {
+                bytes
+                    .windows(text.len())
+                    .any(|window| window == text.as_bytes())
+            })
     });
     all
 }
@@ -88,12 +96,18 @@ fn canaries_stay_where_they_belong() {
     assert_eq!(row["outputs"]["plain"], "shown");
 
     // A failure that would quote it.
-    world.write("program.yaml", &PROGRAM.replace("plain: shown", "plain: {fn::invoke: {function: \"no:such:${token}\"}}"));
+    world.write(
+        "program.yaml",
+        &PROGRAM.replace(
+            "plain: shown",
+            "plain: {fn::invoke: {function: \"no:such:${token}\"}}",
+        ),
+    );
     let failed = world.once_with(&["-v"], &[("PATH", &path)]);
     assert_eq!(failed.code, Some(1), "{}", failed.stderr);
 
     let recorded = std::fs::read_to_string(&record).unwrap();
-    assert!(recorded.contains(" up "), "{recorded}");
+    assert!(recorded.contains("up --non-interactive"), "{recorded}");
     let explained = world.windlass(&["explain", "keeper"]);
     let logs = world.windlass(&["logs", "keeper"]);
     for canary in [CONFIG, ENVIRONMENT, OUTPUT, LITERAL] {
