@@ -6,6 +6,7 @@
 
 mod agent;
 mod backend;
+mod bounds;
 mod check;
 mod git;
 mod history;
@@ -15,6 +16,7 @@ mod outcome;
 pub mod plan;
 pub mod planted;
 mod pods;
+mod requests;
 mod rng;
 pub mod sim;
 mod store;

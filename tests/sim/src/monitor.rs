@@ -10,7 +10,7 @@ use windlass_core::run::ours;
 
 use crate::backend::Lock;
 use crate::outcome::{CANARY, End};
-use crate::plan::{HOUR, SECOND};
+use crate::plan::SECOND;
 use crate::world::{Place, World};
 
 /// The rule that was broken.
@@ -88,8 +88,8 @@ pub struct Monitor {
     /// When a place's specification, or its suspension, last changed.
     pub edited_at: BTreeMap<Place, i64>,
     pub status_writes: BTreeMap<Place, u64>,
-    hourly: BTreeMap<Place, (i64, u64, u64)>,
-    instant: BTreeMap<Place, (i64, u64)>,
+    pub hourly: BTreeMap<Place, (i64, u64, u64)>,
+    pub instant: BTreeMap<Place, (i64, u64)>,
     pub steps: u64,
     pub writes: u64,
     pub tasks: u64,
@@ -99,11 +99,6 @@ pub struct Monitor {
     /// What users did.
     pub actions: u64,
 }
-
-/// Writes of one Stack in one hour, and tasks likewise, that no weather excuses.
-const HOURLY: u64 = 1500;
-/// Steps of one Stack at one moment.
-const AT_ONCE: u64 = 40;
 
 impl Monitor {
     pub fn run_ended(&mut self, update: &str, end: &End) {
@@ -121,7 +116,7 @@ impl Monitor {
 }
 
 impl World {
-    fn slack(&self) -> i64 {
+    pub fn slack(&self) -> i64 {
         // A cache may lag, and a step of a leader that is being replaced may be under way.
         self.plan.weather.max_lag + 30 * SECOND
     }
@@ -391,108 +386,6 @@ impl World {
         if ran && sequence > recorded {
             self.broken(Broken::ReleasedUnrecorded, || {
                 format!("place {place}: run {sequence} is let go, {recorded} is recorded")
-            });
-        }
-    }
-
-    /// A run is being asked for.
-    pub fn check_create(&mut self, place: Place) {
-        let Some(stack) = self.stack(place).cloned() else {
-            return;
-        };
-        let edited = self.monitor.edited_at.get(&place).copied().unwrap_or(0);
-        let settled = self.now - edited > self.slack();
-        if stack.spec.suspend && stack.metadata.deletion_timestamp.is_none() && settled {
-            self.broken(Broken::Suspended, || {
-                format!("place {place} is suspended and a run is asked for")
-            });
-        }
-        if stack.metadata.deletion_timestamp.is_some() || !settled {
-            return;
-        }
-        for prerequisite in &stack.spec.prerequisites {
-            let name = prerequisite.name.clone().unwrap_or_default();
-            let ever = self
-                .places
-                .get(&name)
-                .copied()
-                .and_then(|other| self.stack(other))
-                .is_some_and(|other| {
-                    let uid = other.metadata.uid.clone().unwrap_or_default();
-                    self.monitor.succeeded.contains_key(&uid)
-                });
-            let gone = self.places.get(&name).is_some_and(|&other| {
-                // It was there a moment ago.
-                self.monitor
-                    .edited_at
-                    .get(&other)
-                    .is_some_and(|at| self.now - at <= self.slack())
-            });
-            if !ever && !gone {
-                self.broken(Broken::Prerequisite, || {
-                    format!("place {place} runs before {name} ever did")
-                });
-            }
-        }
-    }
-
-    /// The start of a run is being recorded.
-    pub fn check_record_start(&mut self, place: Place, update: &windlass_api::Update) {
-        let Some(stack) = self.stack(place) else {
-            return;
-        };
-        let edited = self.monitor.edited_at.get(&place).copied().unwrap_or(0);
-        let pinned = update.spec.intent.as_ref().map(|intent| intent.generation);
-        let current = stack.metadata.generation;
-        if pinned != current && self.now - edited > self.slack() {
-            self.broken(Broken::StaleInputs, || {
-                format!("place {place} runs generation {pinned:?}, {current:?} is asked for")
-            });
-        }
-    }
-
-    pub fn count_write(&mut self, place: Place) {
-        self.monitor.writes += 1;
-        self.count(place, 1, 0);
-    }
-
-    pub fn count_task(&mut self, place: Place) {
-        self.monitor.tasks += 1;
-        self.count(place, 0, 1);
-    }
-
-    fn count(&mut self, place: Place, writes: u64, tasks: u64) {
-        let hour = self.now / HOUR;
-        let entry = self.monitor.hourly.entry(place).or_insert((hour, 0, 0));
-        if entry.0 != hour {
-            *entry = (hour, 0, 0);
-        }
-        if self.operators.len() < 2 {
-            entry.1 += writes;
-            entry.2 += tasks;
-        }
-        let (writes, tasks) = (entry.1, entry.2);
-        if writes > HOURLY || tasks > HOURLY {
-            self.broken(Broken::Bounded, || {
-                format!("place {place}: {writes} writes and {tasks} tasks within an hour")
-            });
-        }
-    }
-
-    pub fn count_step(&mut self, place: Place) {
-        self.monitor.steps += 1;
-        let now = self.now;
-        let two = self.operators.len() > 1;
-        let entry = self.monitor.instant.entry(place).or_insert((now, 0));
-        // Two leaders see each other's writes and answer them for as long as both live.
-        if now - entry.0 > SECOND || two {
-            *entry = (now, 0);
-        }
-        entry.1 += 1;
-        let steps = entry.1;
-        if steps > AT_ONCE {
-            self.broken(Broken::Bounded, || {
-                format!("place {place}: {steps} steps within a second")
             });
         }
     }

@@ -147,7 +147,7 @@ impl World {
                 json!({"password": {"type": "Secret", "secret": {"name": name, "key": key}}});
         }
         // Only on earlier places, so that nothing waits in a circle.
-        if place % 4 != 0 && self.rng.chance(0.4) {
+        if !place.is_multiple_of(4) && self.rng.chance(0.4) {
             let mut prerequisite = json!({"name": format!("s{}", place - 1)});
             if self.rng.chance(0.3) {
                 prerequisite["requirement"] = json!({"succeededWithinDuration": "2h"});
