@@ -12,6 +12,7 @@ pub mod digest;
 mod draft;
 pub mod due;
 pub mod failure;
+mod history;
 pub mod names;
 pub mod obs;
 pub mod phase;
@@ -20,8 +21,10 @@ pub mod record;
 pub mod request;
 pub mod retry;
 pub mod run;
+mod showing;
 pub mod snapshot;
 pub mod spec;
+mod stages;
 pub mod time;
 
 pub use decide::decide;
