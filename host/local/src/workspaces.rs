@@ -25,6 +25,10 @@ use crate::process::{self, Process};
 const START_DEADLINE: Duration = Duration::from_secs(20);
 /// How long an agent that is asked to end may take; it interrupts no run, for it is asked only when idle.
 const STOP_DEADLINE: Duration = Duration::from_secs(15);
+/// Starts that are tried at once before an agent counts as failing.
+const QUICK_STARTS: u32 = 3;
+/// How long a failing agent rests before it is tried again.
+const FAILING_PAUSE: Duration = Duration::from_secs(30);
 /// How often a living agent's process is looked at.
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -53,6 +57,8 @@ pub struct Workspaces {
     epoch: u64,
     hostname: String,
     phases: Mutex<HashMap<Key, InstancePhase>>,
+    /// Starts that failed in a row.
+    failed_starts: Mutex<HashMap<Key, u32>>,
     handle: OnceCell<Handle>,
     clock: fn() -> Timestamp,
 }
@@ -85,6 +91,7 @@ impl Workspaces {
             epoch,
             hostname: process::hostname(),
             phases: Mutex::default(),
+            failed_starts: Mutex::default(),
             handle: OnceCell::new(),
             clock,
         }
@@ -267,14 +274,37 @@ impl Workspaces {
         tokio::spawn(async move {
             let phase = this.first_answer(&record).await;
             let answers = matches!(phase, InstancePhase::Ready { .. });
+            if !answers && this.starts_again(&key) {
+                // Killed as it came up, perhaps: brought back like any that has fallen.
+                this.set_phase(&key, &record, InstancePhase::Down);
+                return;
+            }
             this.set_phase(&key, &record, phase);
-            if answers {
+            if !answers {
+                tokio::time::sleep(FAILING_PAUSE).await;
+                this.set_phase(&key, &record, InstancePhase::Down);
+            } else {
+                this.failed_starts().remove(&key);
                 while record.process.is_alive() {
                     tokio::time::sleep(LOOK).await;
                 }
                 this.set_phase(&key, &record, InstancePhase::Down);
             }
         });
+    }
+
+    fn failed_starts(&self) -> MutexGuard<'_, HashMap<Key, u32>> {
+        self.failed_starts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a start that failed. True: another one is worth it at once.
+    fn starts_again(&self, key: &Key) -> bool {
+        let mut failed = self.failed_starts();
+        let count = failed.entry(key.clone()).or_default();
+        *count += 1;
+        *count <= QUICK_STARTS
     }
 
     async fn first_answer(&self, record: &Record) -> InstancePhase {

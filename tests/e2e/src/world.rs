@@ -337,13 +337,22 @@ fn ended(child: Child) -> Ended {
 }
 
 /// Waits until there is something, at most this long.
-pub fn eventually<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn eventually<T>(limit: Duration, what: &str, look: impl FnMut() -> Option<T>) -> T {
+    eventually_or(limit, || what.to_owned(), look)
+}
+
+/// The same, with what is wrong told by a function that looks when the time is over.
+pub fn eventually_or<T>(
+    limit: Duration,
+    what: impl Fn() -> String,
+    mut look: impl FnMut() -> Option<T>,
+) -> T {
     let begun = Instant::now();
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(begun.elapsed() < limit, "not within {limit:?}: {what}");
+        assert!(begun.elapsed() < limit, "not within {limit:?}: {}", what());
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -5,7 +5,7 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use windlass_e2e::world::{Running, World, eventually, provider};
+use windlass_e2e::world::{Running, World, eventually_or, provider};
 
 const ROUNDS: u32 = 20;
 
@@ -60,11 +60,18 @@ fn status(world: &World) -> Option<serde_json::Value> {
 }
 
 fn ready_with(world: &World, running: &Running, value: &str) {
-    eventually(
-        Duration::from_secs(90),
-        &format!("output {value}; log:\n{}", running.log()),
-        || status(world).filter(|row| row["ready"] == true && row["outputs"]["value"] == value),
-    );
+    let wrong = || {
+        let log = running.log();
+        let end: Vec<&str> = log.lines().rev().take(15).collect();
+        format!(
+            "output {value}; {:?}; last messages, newest first:\n{}",
+            status(world),
+            end.join("\n")
+        )
+    };
+    eventually_or(Duration::from_secs(60), wrong, || {
+        status(world).filter(|row| row["ready"] == true && row["outputs"]["value"] == value)
+    });
 }
 
 /// Lines of finished changes of the resource: exactly one for each round.
