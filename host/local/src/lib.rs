@@ -3,6 +3,7 @@
 //! [`Local`] wires them and runs. From there: `sync` brings manifests into `db`; `store` and `objects` are what the engine
 //! reads and writes; `tasks` asks plugins, fetches and drives runs; `workspaces` keeps one agent process per Stack.
 
+mod agent_process;
 mod backend;
 mod config;
 mod db;

@@ -265,7 +265,9 @@ impl Local {
             let plugins = tasks.plugins.clone();
             tokio::spawn(async move { plugins.watch(Duration::from_secs(1)).await })
         };
+        let collecting = tokio::spawn(collect_trees(Arc::clone(&db), tasks.fetcher.clone()));
         runner.run(config.once).await;
+        collecting.abort();
         watching.abort();
         reloading.abort();
         let rows = rows(&db, &tasks, &known)
@@ -374,6 +376,22 @@ async fn plugins(
     PluginHost::new(options, outside)
         .await
         .map_err(|error| LocalError::Plugins(error.to_string()))
+}
+
+/// Drops trees that no Update names, once they are a day old; every few hours.
+async fn collect_trees(db: Arc<Db>, fetcher: Fetcher) {
+    const GRACE: Duration = Duration::from_secs(24 * 3600);
+    const PAUSE: Duration = Duration::from_secs(6 * 3600);
+    loop {
+        match objects::trees_in_use(&db) {
+            Ok(keep) => match fetcher.gc(keep, GRACE).await {
+                Ok(report) => tracing::debug!(?report, "collected trees"),
+                Err(error) => tracing::warn!(%error, "collecting trees"),
+            },
+            Err(error) => tracing::warn!(%error, "collecting trees"),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
 }
 
 /// Whoever asks once more wants another attempt now, whatever the pause after the last failure.

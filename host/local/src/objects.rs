@@ -1,7 +1,8 @@
 //! Reading what one step looks at: a Stack, its Updates, and the Stacks, Secrets and ConfigMaps that it names.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use windlass_api::run::ProgramSource;
 use windlass_api::secret::Secret;
 use windlass_api::{ConfigMap, Stack, Update};
 use windlass_core::digest::digest;
@@ -66,6 +67,18 @@ pub fn updates(db: &Db, key: &Key) -> Result<Vec<Update>, DbError> {
                 object
             },
         )
+        .collect())
+}
+
+/// Digests of the trees that Updates name.
+pub fn trees_in_use(db: &Db) -> Result<HashSet<String>, DbError> {
+    let updates = db.list::<Update>(kind::UPDATE, None)?;
+    Ok(updates
+        .into_iter()
+        .filter_map(|stored| match stored.object.spec.intent?.program {
+            ProgramSource::Tree { digest, .. } => Some(digest),
+            ProgramSource::WorkspacePath { .. } | ProgramSource::ProjectOnly { .. } => None,
+        })
         .collect())
 }
 

@@ -131,6 +131,7 @@ impl Store for LocalStore {
                 })
             }
             Write::DeleteUpdate { update } => {
+                self.workspaces.forget_run(key, update);
                 Ok(self.db.delete(kind::UPDATE, &key.namespace, update)?)
             }
             Write::RemoveFinalizer => {

@@ -1,16 +1,11 @@
 //! Agent processes: one for each workspace, in a session of its own, outliving whoever started it.
 
 use std::collections::HashMap;
-use std::fs::OpenOptions;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 use windlass_agent::AgentClient;
@@ -18,6 +13,7 @@ use windlass_core::snapshot::{Instance, InstancePhase, WorkspaceView};
 use windlass_core::time::Timestamp;
 use windlass_engine::{Handle, Key};
 
+use crate::agent_process;
 use crate::db::{Db, DbError, Side};
 use crate::process::{self, Process};
 
@@ -86,7 +82,7 @@ impl Workspaces {
         Workspaces {
             db,
             root: data_dir.join("workspaces"),
-            sockets: socket_dir(data_dir),
+            sockets: agent_process::socket_dir(data_dir),
             agent,
             epoch,
             hostname: process::hostname(),
@@ -186,7 +182,7 @@ impl Workspaces {
         let socket = self
             .sockets
             .join(format!("{}.sock", windlass_core::digest::digest(key)));
-        let process = self.spawn(&dir, &socket, environment()?)?;
+        let process = agent_process::start(&self.agent, &dir, &socket, environment()?)?;
         let now = (self.clock)();
         let record = Record {
             uid,
@@ -201,65 +197,6 @@ impl Workspaces {
             .put_side(Side::Workspaces, &key.namespace, &key.name, &record)?;
         self.await_agent(key.clone(), &record);
         Ok(())
-    }
-
-    fn spawn(
-        &self,
-        dir: &Path,
-        socket: &Path,
-        environment: std::collections::BTreeMap<String, String>,
-    ) -> Result<Process, WorkspaceError> {
-        let at = |path: &Path| {
-            let path = path.to_owned();
-            move |source| WorkspaceError::Io { path, source }
-        };
-        let private = |path: &Path| {
-            std::fs::DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(path)
-                .map_err(at(path))
-        };
-        let (files, state) = (dir.join("files"), dir.join("state"));
-        private(&files)?;
-        private(&state)?;
-        private(&self.sockets)?;
-        let log = dir.join("agent.log");
-        let open = || {
-            OpenOptions::new()
-                .create(true)
-                .append(true)
-                .mode(0o600)
-                .open(&log)
-                .map_err(at(&log))
-        };
-        let mut command = std::process::Command::new(&self.agent);
-        command
-            .arg("serve")
-            .arg("--socket")
-            .arg(socket)
-            .arg("--workspace")
-            .arg(&files)
-            .arg("--state-dir")
-            .arg(&state)
-            .env_clear()
-            .envs(environment)
-            .stdin(Stdio::null())
-            .stdout(open()?)
-            .stderr(open()?)
-            // A group of its own: an interrupt at the terminal is not meant for it.
-            .process_group(0);
-        let child = command.spawn().map_err(at(&self.agent))?;
-        let process = Process::of(child.id());
-        // Reaped when it ends; it may well outlive this process, and then somebody else reaps it.
-        std::thread::Builder::new()
-            .name("reap".into())
-            .spawn(move || {
-                let mut child = child;
-                let _ = child.wait();
-            })
-            .map_err(at(&self.agent))?;
-        Ok(process)
     }
 
     /// Waits until the agent answers, then for its end.
@@ -438,6 +375,23 @@ impl Workspaces {
         }
     }
 
+    /// Lets the agent drop what it keeps of a run that is recorded and no longer of interest. If it is not there, that
+    /// stays until the workspace goes.
+    pub fn forget_run(self: &Arc<Self>, key: &Key, update: &str) {
+        let Ok(Some(record)) = self.record(key) else {
+            return;
+        };
+        if record.stopped || !record.process.is_alive() {
+            return;
+        }
+        let (this, update) = (Arc::clone(self), update.to_owned());
+        tokio::spawn(async move {
+            if let Ok(client) = AgentClient::connect(&record.socket, this.epoch).await {
+                let _ = client.forget_run(&update).await;
+            }
+        });
+    }
+
     pub fn hostname(&self) -> &str {
         &self.hostname
     }
@@ -460,14 +414,4 @@ pub fn agent_socket(db: &Db, key: &Key) -> Option<PathBuf> {
         .side(Side::Workspaces, &key.namespace, &key.name)
         .ok()??;
     (!record.stopped && record.process.is_alive()).then_some(record.socket)
-}
-
-/// A socket's path may have 107 bytes: deep data directories get theirs below the temporary directory.
-fn socket_dir(data_dir: &Path) -> PathBuf {
-    let near = data_dir.join("sockets");
-    if near.as_os_str().len() + 30 < 107 {
-        return near;
-    }
-    let id = windlass_core::digest::digest(&data_dir.to_string_lossy());
-    std::env::temp_dir().join(format!("windlass-{}-{id}", nix::unistd::getuid()))
 }
