@@ -307,3 +307,56 @@ impl Side {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn a_write_with_an_old_version_is_a_conflict_also_from_another_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store.db");
+        let (one, other) = (Db::open(&path).unwrap(), Db::open(&path).unwrap());
+        let name = ("default", "a");
+        let first = one
+            .put(kind::STACK, name, "", Some(0), &json!({"n": 1}))
+            .unwrap();
+        let before = one.data_version().unwrap();
+        let second = other
+            .put(kind::STACK, name, "", Some(first), &json!({"n": 2}))
+            .unwrap();
+        assert!(second > first);
+        assert_ne!(one.data_version().unwrap(), before);
+        assert!(matches!(
+            one.put(kind::STACK, name, "", Some(first), &json!({})),
+            Err(DbError::Conflict)
+        ));
+        assert!(matches!(
+            one.put(kind::STACK, name, "", Some(0), &json!({})),
+            Err(DbError::Conflict)
+        ));
+        assert!(matches!(
+            one.put(kind::STACK, ("default", "b"), "", Some(7), &json!({})),
+            Err(DbError::NotFound)
+        ));
+        let stored = one
+            .get::<Value>(kind::STACK, "default", "a")
+            .unwrap()
+            .unwrap();
+        assert_eq!((stored.version, stored.object), (second, json!({"n": 2})));
+    }
+
+    #[test]
+    fn the_store_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store.db");
+        Db::open(&path).unwrap();
+        assert_eq!(
+            std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+    }
+}

@@ -329,3 +329,7 @@ fn touch_namespace(db: &Db, namespace: &str, synced: &mut Synced) -> Result<(), 
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "sync_tests.rs"]
+mod tests;
