@@ -104,17 +104,39 @@ async fn a_push_runs_only_what_it_concerns() {
     let Some(world) = World::new() else { return };
     let server = GitServer::start().await.unwrap();
     let repo = server.repo("fleet").unwrap();
-    let other = repo.commit("other", &[("Pulumi.yaml", "100644", PROGRAM)]).unwrap();
-    repo.commit("main", &[("Pulumi.yaml", "100644", PROGRAM)]).unwrap();
+    let other = repo
+        .commit("other", &[("Pulumi.yaml", "100644", PROGRAM)])
+        .unwrap();
+    repo.commit("main", &[("Pulumi.yaml", "100644", PROGRAM)])
+        .unwrap();
     for (name, branch) in [("a", "main"), ("b", "other")] {
         let spec = format!("projectRepo: {}\nbranch: {branch}\n", server.url("fleet"));
         world.stack(name, &format!("organization/fleet/{name}"), &spec);
     }
-    let (first, world) = tokio::task::spawn_blocking(move || (world.once(), world)).await.unwrap();
-    assert_eq!((first.code, first.json()["runs"].as_u64()), (Some(0), Some(2)), "{}", first.stderr);
-    let pushed = repo.commit("main", &[("Pulumi.yaml", "100644", PROGRAM), ("new", "100644", b"x")]).unwrap();
-    let (second, world) = tokio::task::spawn_blocking(move || (world.once(), world)).await.unwrap();
-    assert_eq!((second.code, second.json()["runs"].as_u64()), (Some(0), Some(1)), "{}", second.stderr);
+    let (first, world) = tokio::task::spawn_blocking(move || (world.once(), world))
+        .await
+        .unwrap();
+    assert_eq!(
+        (first.code, first.json()["runs"].as_u64()),
+        (Some(0), Some(2)),
+        "{}",
+        first.stderr
+    );
+    let pushed = repo
+        .commit(
+            "main",
+            &[("Pulumi.yaml", "100644", PROGRAM), ("new", "100644", b"x")],
+        )
+        .unwrap();
+    let (second, world) = tokio::task::spawn_blocking(move || (world.once(), world))
+        .await
+        .unwrap();
+    assert_eq!(
+        (second.code, second.json()["runs"].as_u64()),
+        (Some(0), Some(1)),
+        "{}",
+        second.stderr
+    );
     assert_eq!(second.row("a")["revision"], pushed.as_str());
     assert_eq!(second.row("b")["revision"], other.as_str());
     drop(world);
