@@ -276,6 +276,11 @@ impl Local {
         if config.once {
             let idle = idle(&db, &known).map_err(|error| db.fatal(error))?;
             workspaces.stop_all(&idle).await;
+            for key in idle.iter().filter(|key| is_gone(&db, key)) {
+                if let Err(error) = workspaces.forget(key) {
+                    tracing::warn!(%key, %error, "removing the files of a workspace");
+                }
+            }
         }
         drop(lock);
         Ok(Report {
@@ -376,6 +381,12 @@ async fn plugins(
     PluginHost::new(options, outside)
         .await
         .map_err(|error| LocalError::Plugins(error.to_string()))
+}
+
+/// Whether the Stack is no longer stored.
+fn is_gone(db: &Db, key: &Key) -> bool {
+    db.get::<Stack>(kind::STACK, &key.namespace, &key.name)
+        .is_ok_and(|found| found.is_none())
 }
 
 /// Drops trees that no Update names, once they are a day old; every few hours.

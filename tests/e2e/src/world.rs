@@ -382,10 +382,10 @@ fn plugin_dir() -> PathBuf {
 fn walk(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
-        if path.is_dir() {
-            walk(&path, found)
-        } else {
-            found.push(path)
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => walk(&path, found),
+            Ok(kind) if kind.is_file() => found.push(path),
+            _ => {}
         }
     }
 }
@@ -401,4 +401,20 @@ pub fn provider(world: &World) -> Option<()> {
         binary.display()
     ));
     None
+}
+
+/// Files below a directory that hold a text, without those whose path has one of the parts in `may`.
+pub fn files_with(dir: &Path, text: &str, may: &[&str]) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    walk(dir, &mut all);
+    all.retain(|path| {
+        let shown = path.to_string_lossy();
+        !may.iter().any(|part| shown.contains(part))
+            && std::fs::read(path).is_ok_and(|bytes| {
+                bytes
+                    .windows(text.len())
+                    .any(|window| window == text.as_bytes())
+            })
+    });
+    all
 }

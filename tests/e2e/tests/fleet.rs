@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use windlass_e2e::git_server::{Access, GitServer};
-use windlass_e2e::world::{World, eventually};
+use windlass_e2e::world::{World, eventually, files_with};
 
 const PROGRAM: &[u8] = b"name: fleet\nruntime: yaml\noutputs: {one: 1}\n";
 
@@ -82,6 +82,14 @@ async fn without_credentials_a_private_commit_gives_nothing() {
         .await
         .unwrap();
     assert_eq!(first.row("owner")["state"], "Ready", "{}", first.stderr);
+    // The password is in the Secret's manifest and in the store, as it would be in etcd, and nowhere else.
+    let found = files_with(
+        world.path(),
+        "open-sesame",
+        &["/data/store.db", "/manifests/"],
+    );
+    assert!(found.is_empty(), "{found:?}");
+    assert!(!first.stdout.contains("open-sesame") && !first.stderr.contains("open-sesame"));
     // The commit is stored by now; whoever cannot read the repository still gets nothing.
     world.stack("thief", "organization/fleet/thief", &without);
     let running = world.start(&[]);

@@ -86,6 +86,9 @@ fn from_the_first_run_to_the_destroy() {
     assert_eq!(ended.row("life")["state"], "Deleted");
     assert!(world.resources("life", "dev").is_empty());
     assert!(world.locks().is_empty());
+    // Nothing is left of its workspace either.
+    assert!(!world.data().join("workspaces/default.life").exists());
+    assert!(world.processes().is_empty(), "{:?}", world.processes());
 }
 
 #[test]

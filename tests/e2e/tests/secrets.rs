@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use windlass_e2e::world::World;
+use windlass_e2e::world::{World, files_with};
 
 const CONFIG: &str = "canary-config-7f3a";
 const ENVIRONMENT: &str = "canary-environment-51bd";
@@ -35,33 +35,6 @@ fn recorder(world: &World) -> (String, PathBuf) {
         world.tools().display()
     );
     (path, record)
-}
-
-fn files(dir: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        let path = entry.path();
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() => files(&path, found),
-            Ok(kind) if kind.is_file() => found.push(path),
-            _ => {}
-        }
-    }
-}
-
-/// Files below a directory that hold the text, without those that may.
-fn holders(dir: &Path, text: &str, may: &[&str]) -> Vec<PathBuf> {
-    let mut all = Vec::new();
-    files(dir, &mut all);
-    all.retain(|path| {
-        let shown = path.to_string_lossy();
-        !may.iter().any(|part| shown.contains(part))
-            && std::fs::read(path).is_ok_and(|bytes| {
-                bytes
-                    .windows(text.len())
-                    .any(|window| window == text.as_bytes())
-            })
-    });
-    all
 }
 
 #[test]
@@ -129,7 +102,7 @@ fn canaries_stay_where_they_belong() {
         if canary == OUTPUT {
             allowed.extend(program);
         }
-        let found = holders(world.path(), canary, &allowed);
+        let found = files_with(world.path(), canary, &allowed);
         assert!(found.is_empty(), "{canary} in {found:?}");
     }
 }
