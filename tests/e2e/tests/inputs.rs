@@ -144,7 +144,7 @@ fn a_missing_secret_is_waited_for() {
     assert_eq!(state, "Waiting", "{message}");
     assert!(message.contains("Secret \"late\""), "{message}");
 
-    let running = world.start(&[]);
+    let _running = world.start(&[]);
     world.write(
         "secret.yaml",
         "apiVersion: v1\nkind: Secret\nmetadata: {name: late}\nstringData: {k: v}\n",
