@@ -1,0 +1,226 @@
+//! From a Workspace to its pod.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    Container, EmptyDirVolumeSource, Pod, ProjectedVolumeSource, SecretVolumeSource,
+    ServiceAccountTokenProjection, Volume, VolumeProjection,
+};
+use windlass_api::names::{
+    ARGOCD_IGNORE_UPDATES_ANNOTATION, AUTO_COMPONENT_LABEL, COMPONENT_WORKSPACE,
+    POD_REVISION_HASH_ANNOTATION, PULUMI_CONTAINER, WORKSPACE_NAME_LABEL, workspace_pod_name,
+};
+use windlass_api::workspace::{EmbeddedMetadata, WorkspaceSpec};
+use windlass_api::{ObjectMeta, PodSpec, Workspace};
+
+use crate::check;
+use crate::containers;
+use crate::environment::value;
+use crate::error::TemplateError;
+use crate::layout::{
+    BOOTSTRAP, ENV_FILE, FETCH, LOGIN_TOKEN, LOGIN_VOLUME, SHARE_VOLUME, TLS_VOLUME,
+};
+use crate::merge::{self, InitOrder};
+use crate::options::{LoginToken, PodOptions, SecurityProfile};
+
+/// Seconds that an interrupted operation has to finish.
+const GRACE_SECONDS: i64 = 600;
+/// Read-only for everyone: the kubelet gives the files to root, and the agent is not root.
+const READABLE: i32 = 0o444;
+/// `kubectl logs` and `kubectl exec` then need no `-c pulumi`, sidecars or not.
+const DEFAULT_CONTAINER_ANNOTATION: &str = "kubectl.kubernetes.io/default-container";
+
+/// The pod of a Workspace. It depends on nothing but the arguments, and of the Workspace on neither source nor
+/// configuration.
+///
+/// # Errors
+/// The field that cannot be used, and why.
+pub fn pod(workspace: &Workspace, options: &PodOptions) -> Result<Pod, TemplateError> {
+    let name = workspace.metadata.name.as_deref().unwrap_or_default();
+    check::object_name("metadata.name", name)?;
+    if name.len() > check::LABEL_MAX {
+        return Err(TemplateError::invalid(
+            "metadata.name",
+            format!(
+                "the name has {} characters; the pod is labelled with it, which allows {}",
+                name.len(),
+                check::LABEL_MAX
+            ),
+        ));
+    }
+    check::label("hostname", &options.hostname)?;
+    let spec = &workspace.spec;
+    let profile = SecurityProfile::parse("spec.securityProfile", spec.security_profile.as_deref())?;
+    let template = spec.pod_template.clone().unwrap_or_default();
+    check::pod_template("spec.podTemplate", &template)?;
+
+    let mut template_spec = template.spec.unwrap_or_default();
+    let source_first = options.source_first && has_init_containers(workspace);
+    if !source_first {
+        drop_patch_of_fetch(&mut template_spec);
+    }
+    let base = base(spec, options, profile, source_first);
+    let mut merged = merge::pod_spec(base, template_spec, InitOrder::BaseFirst);
+    check::merged("spec.podTemplate", &merged)?;
+    settle(&mut merged, spec, options, profile);
+
+    Ok(Pod {
+        metadata: metadata(
+            workspace,
+            name,
+            options,
+            template.metadata.unwrap_or_default(),
+        ),
+        spec: Some(merged),
+        status: None,
+    })
+}
+
+/// Whether the template brings init containers of its own, beside changes to the built-in ones. They find the program
+/// in place, so a new revision means a new pod.
+pub fn has_init_containers(workspace: &Workspace) -> bool {
+    let template = workspace.spec.pod_template.as_ref();
+    let init = template
+        .and_then(|template| template.spec.as_ref())
+        .and_then(|spec| spec.init_containers.as_deref())
+        .unwrap_or_default();
+    init.iter().any(|c| !changes_built_in(c))
+}
+
+/// Templates written for the Pulumi Kubernetes Operator may change its init containers, which have these names. A
+/// container with an image is one of the user's own.
+fn changes_built_in(container: &Container) -> bool {
+    container.name == BOOTSTRAP || (container.name == FETCH && container.image.is_none())
+}
+
+fn drop_patch_of_fetch(template: &mut PodSpec) {
+    if let Some(init) = &mut template.init_containers {
+        init.retain(|c| c.name != FETCH || c.image.is_some());
+    }
+}
+
+fn metadata(
+    workspace: &Workspace,
+    name: &str,
+    options: &PodOptions,
+    template: EmbeddedMetadata,
+) -> ObjectMeta {
+    let EmbeddedMetadata {
+        mut labels,
+        mut annotations,
+    } = template;
+    let own = |map: &mut BTreeMap<String, String>, key: &str, value: &str| {
+        map.insert(key.to_owned(), value.to_owned());
+    };
+    own(&mut labels, AUTO_COMPONENT_LABEL, COMPONENT_WORKSPACE);
+    own(&mut labels, WORKSPACE_NAME_LABEL, name);
+    own(
+        &mut annotations,
+        POD_REVISION_HASH_ANNOTATION,
+        &options.spec_digest,
+    );
+    own(&mut annotations, ARGOCD_IGNORE_UPDATES_ANNOTATION, "true");
+    annotations
+        .entry(DEFAULT_CONTAINER_ANNOTATION.to_owned())
+        .or_insert_with(|| PULUMI_CONTAINER.to_owned());
+    ObjectMeta {
+        name: Some(workspace_pod_name(name)),
+        namespace: workspace.metadata.namespace.clone(),
+        labels: Some(labels),
+        annotations: Some(annotations),
+        owner_references: options.owner.clone().map(|owner| vec![owner]),
+        ..ObjectMeta::default()
+    }
+}
+
+/// The pod before the template.
+fn base(
+    spec: &WorkspaceSpec,
+    options: &PodOptions,
+    profile: SecurityProfile,
+    source_first: bool,
+) -> PodSpec {
+    let mut init = vec![containers::bootstrap(&options.images, profile)];
+    if source_first {
+        init.push(containers::fetch(&options.images, profile));
+    }
+    let mut volumes = vec![
+        Volume {
+            name: SHARE_VOLUME.to_owned(),
+            empty_dir: Some(EmptyDirVolumeSource::default()),
+            ..Volume::default()
+        },
+        Volume {
+            name: TLS_VOLUME.to_owned(),
+            secret: Some(SecretVolumeSource {
+                secret_name: Some(options.tls_secret.clone()),
+                default_mode: Some(READABLE),
+                ..SecretVolumeSource::default()
+            }),
+            ..Volume::default()
+        },
+    ];
+    volumes.extend(options.login.as_ref().map(login_volume));
+    let account = spec.service_account_name.as_deref();
+    PodSpec {
+        service_account_name: Some(
+            account
+                .filter(|name| !name.is_empty())
+                .unwrap_or("default")
+                .to_owned(),
+        ),
+        security_context: Some(containers::pod_security(profile)),
+        termination_grace_period_seconds: Some(GRACE_SECONDS),
+        init_containers: Some(init),
+        containers: vec![containers::pulumi(spec, &options.images, profile)],
+        volumes: Some(volumes),
+        ..PodSpec::default()
+    }
+}
+
+fn login_volume(login: &LoginToken) -> Volume {
+    Volume {
+        name: LOGIN_VOLUME.to_owned(),
+        projected: Some(ProjectedVolumeSource {
+            default_mode: Some(READABLE),
+            sources: Some(vec![VolumeProjection {
+                service_account_token: Some(ServiceAccountTokenProjection {
+                    audience: Some(login.audience.clone()),
+                    expiration_seconds: Some(login.expiration_seconds),
+                    path: LOGIN_TOKEN.to_owned(),
+                    ..ServiceAccountTokenProjection::default()
+                }),
+                ..VolumeProjection::default()
+            }]),
+            ..ProjectedVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
+}
+
+/// What holds whatever the template says.
+fn settle(pod: &mut PodSpec, spec: &WorkspaceSpec, options: &PodOptions, profile: SecurityProfile) {
+    pod.restart_policy = Some("Always".to_owned());
+    // The name that a lock in a backend records must be the one that is known here.
+    pod.hostname = Some(options.hostname.clone());
+    pod.hostname_override = None;
+    pod.subdomain = None;
+    if let Some(pulumi) = pod
+        .containers
+        .iter_mut()
+        .find(|c| c.name == PULUMI_CONTAINER)
+    {
+        containers::set_env(pulumi, containers::agent_env(spec, options));
+        let wanted = containers::agent_mounts(options);
+        let mounts = pulumi.volume_mounts.get_or_insert_default();
+        mounts.retain(|mount| wanted.iter().all(|w| w.mount_path != mount.mount_path));
+        mounts.extend(wanted);
+    }
+    let init = pod.init_containers.iter_mut().flatten();
+    for container in init.chain(&mut pod.containers) {
+        if container.security_context.is_none() {
+            container.security_context = containers::container_security(profile);
+        }
+        containers::set_env(container, vec![value("PULUMI_ENV", ENV_FILE)]);
+    }
+}

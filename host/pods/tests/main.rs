@@ -1,0 +1,6 @@
+#![allow(clippy::unwrap_used)]
+//! The objects of a workspace, by field and as a whole; and what pods say.
+
+mod support;
+
+mod environment;
