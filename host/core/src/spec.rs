@@ -259,10 +259,19 @@ impl Checked {
     }
 
     /// Digest over what an instance of the workspace is made from. A change replaces it; a changed value behind a
-    /// reference does not, nor does the source or the configuration. Outputs of other Stacks are part of the
-    /// environment, and their consumers run again when they change.
+    /// reference does not, nor does the source or the configuration: only another object to be mounted for it does.
+    /// Outputs of other Stacks are part of the environment, and their consumers run again when they change.
     pub fn workspace_digest(&self, spec: &StackSpec, objects: &Objects) -> String {
+        let config_maps: BTreeSet<_> = spec.config_ref.values().map(|c| &c.name).collect();
+        let secrets: BTreeSet<_> = spec
+            .secrets_ref
+            .values()
+            .filter(|reference| reference.type_ == "Secret")
+            .filter_map(|reference| Some(&reference.secret.as_ref()?.name))
+            .collect();
         digest(&(
+            config_maps,
+            secrets,
             &spec.env_refs,
             &spec.envs,
             &spec.env_secrets,

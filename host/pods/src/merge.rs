@@ -22,7 +22,7 @@ pub(crate) enum InitOrder {
 pub(crate) fn pod_spec(mut base: PodSpec, mut template: PodSpec, init: InitOrder) -> PodSpec {
     let containers = list(
         std::mem::take(&mut base.containers),
-        std::mem::take(&mut template.containers),
+        alone(std::mem::take(&mut template.containers)),
         same_container,
         container,
     );
@@ -30,8 +30,8 @@ pub(crate) fn pod_spec(mut base: PodSpec, mut template: PodSpec, init: InitOrder
         base.init_containers.take(),
         template.init_containers.take(),
         |base, template| match init {
-            InitOrder::TemplateFirst => list(base, template, same_container, container),
-            InitOrder::BaseFirst => base_first(base, template, same_container, container),
+            InitOrder::TemplateFirst => list(base, alone(template), same_container, container),
+            InitOrder::BaseFirst => base_first(base, alone(template), same_container, container),
         },
     );
     let volumes = optional(
@@ -59,6 +59,19 @@ pub(crate) fn env(base: Vec<EnvVar>, template: Vec<EnvVar>) -> Vec<EnvVar> {
             }
         },
     )
+}
+
+/// Each container with one entry a key in its lists, also where there is nothing to merge it with.
+fn alone(containers: Vec<Container>) -> Vec<Container> {
+    let merged = |new: Container| {
+        let mut merged = Container {
+            name: new.name.clone(),
+            ..Container::default()
+        };
+        container(&mut merged, new);
+        merged
+    };
+    containers.into_iter().map(merged).collect()
 }
 
 fn container(base: &mut Container, mut template: Container) {

@@ -4,3 +4,12 @@
 mod support;
 
 mod environment;
+mod golden;
+mod identity;
+mod merging;
+mod names;
+mod pods;
+mod security;
+mod templates;
+mod views;
+mod workspaces;
