@@ -1,6 +1,6 @@
 //! The place where runs happen: lost, brought back, replaced, reclaimed. And the locks that a lost one leaves.
 
-use pretty_assertions::assert_eq;
+use pretty_assertions::{assert_eq, assert_ne};
 use serde_json::{Value, json};
 use windlass_api::intent::{Cause, RunSummary};
 use windlass_api::run::RunState;
@@ -188,6 +188,36 @@ fn a_workspace_that_does_not_start_says_why_and_is_helped_by_an_edit() {
         (world.runs.len(), world.reason().as_str()),
         (1, "ProcessingCompleted")
     );
+}
+
+#[test]
+fn configuration_from_another_object_replaces_the_workspace_and_from_another_key_does_not() {
+    let from = |object: &str, key: &str| {
+        json!({
+            "configRef": {"app:c": {"name": object, "key": key}},
+            "secretsRef": {"app:s": {"type": "Secret", "secret": {"name": object, "key": key}}},
+        })
+    };
+    let mut world = fresh(from("one", "a"));
+    for reference in ["one/a", "one/b", "two/b"] {
+        for kind in ["ConfigMap", "Secret"] {
+            let reference = format!("{kind}/{reference}").parse().unwrap();
+            let references = &mut world.s.objects.references;
+            references.insert(reference, Some("1".into()));
+        }
+    }
+    let mut world = world.settled();
+    let first = instance(&world).uid.clone();
+    world.edit(from("one", "b")).settle();
+    assert_eq!((&instance(&world).uid, world.runs.len()), (&first, 2));
+    let mut config_map = from("one", "b");
+    config_map["configRef"]["app:c"]["name"] = json!("two");
+    for fields in [config_map, from("two", "b")] {
+        let before = instance(&world).uid.clone();
+        world.edit(fields.clone()).settle();
+        assert_ne!(instance(&world).uid, before, "{fields}");
+    }
+    assert_eq!(world.runs.len(), 4);
 }
 
 #[test]

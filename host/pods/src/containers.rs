@@ -1,15 +1,12 @@
 //! The built-in containers of a workspace's pod.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::{
     Capabilities, Container, ContainerPort, EnvVarSource, ExecAction, ObjectFieldSelector,
     PodSecurityContext, Probe, ResourceFieldSelector, SeccompProfile, SecurityContext, VolumeMount,
 };
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use windlass_api::EnvVar;
 use windlass_api::names::PULUMI_CONTAINER;
 use windlass_api::workspace::WorkspaceSpec;
-use windlass_api::{EnvVar, ResourceRequirements};
 
 use crate::environment::value;
 use crate::layout::{
@@ -73,7 +70,7 @@ pub(crate) fn pulumi(spec: &WorkspaceSpec, images: &Images, profile: SecurityPro
         }]),
         env: Some(pulumi_env(&spec.env)),
         env_from: (!spec.env_from.is_empty()).then(|| spec.env_from.clone()),
-        resources: Some(with_requests(spec.resources.clone())),
+        resources: spec.resources.clone(),
         readiness_probe: Some(Probe {
             exec: Some(ExecAction {
                 command: Some(words(PROBE)),
@@ -134,6 +131,17 @@ pub(crate) fn agent_env(spec: &WorkspaceSpec, options: &PodOptions) -> Vec<EnvVa
     env
 }
 
+/// How the agent is told how long an interrupted operation may take, so that all is over before the kubelet kills:
+/// after the interrupt it takes the agent up to a minute to end a CLI that does not listen.
+pub(crate) fn set_interrupt_grace(pulumi: &mut Container, termination_grace: i64) {
+    let command = pulumi.command.get_or_insert_default();
+    // A template that starts something else knows what it does.
+    if command.iter().eq(SERVE) {
+        let seconds = (termination_grace - 70).max(termination_grace / 2).max(1);
+        command.extend(["--interrupt-grace-seconds".to_owned(), seconds.to_string()]);
+    }
+}
+
 /// What the `pulumi` container alone mounts; set after the template.
 pub(crate) fn agent_mounts(options: &PodOptions) -> Vec<VolumeMount> {
     let mut mounts = vec![tls_mount()];
@@ -186,17 +194,6 @@ pub(crate) fn pod_security(profile: SecurityProfile) -> PodSecurityContext {
         },
         SecurityProfile::Baseline => seccomp,
     }
-}
-
-fn with_requests(resources: Option<ResourceRequirements>) -> ResourceRequirements {
-    let mut resources = resources.unwrap_or_default();
-    let requests: &mut BTreeMap<String, Quantity> = resources.requests.get_or_insert_default();
-    for (name, default) in [("cpu", "100m"), ("memory", "64Mi")] {
-        requests
-            .entry(name.to_owned())
-            .or_insert_with(|| Quantity(default.to_owned()));
-    }
-    resources
 }
 
 fn tls_mount() -> VolumeMount {

@@ -15,6 +15,7 @@ pub mod layout;
 mod merge;
 mod options;
 mod pod;
+mod resources;
 mod view;
 mod workspace;
 

@@ -22,8 +22,10 @@ use crate::layout::{
 };
 use crate::merge::{self, InitOrder};
 use crate::options::{LoginToken, PodOptions, SecurityProfile};
+use crate::resources;
 
-/// Seconds that an interrupted operation has to finish.
+/// Seconds from the pod's deletion to its containers' death, unless the template says otherwise: what runs is
+/// interrupted and may finish.
 const GRACE_SECONDS: i64 = 600;
 /// Read-only for everyone: the kubelet gives the files to root, and the agent is not root.
 const READABLE: i32 = 0o444;
@@ -200,6 +202,9 @@ fn login_volume(login: &LoginToken) -> Volume {
 
 /// What holds whatever the template says.
 fn settle(pod: &mut PodSpec, spec: &WorkspaceSpec, options: &PodOptions, profile: SecurityProfile) {
+    let grace = pod
+        .termination_grace_period_seconds
+        .unwrap_or(GRACE_SECONDS);
     pod.restart_policy = Some("Always".to_owned());
     // The name that a lock in a backend records must be the one that is known here.
     pod.hostname = Some(options.hostname.clone());
@@ -211,6 +216,8 @@ fn settle(pod: &mut PodSpec, spec: &WorkspaceSpec, options: &PodOptions, profile
         .find(|c| c.name == PULUMI_CONTAINER)
     {
         containers::set_env(pulumi, containers::agent_env(spec, options));
+        containers::set_interrupt_grace(pulumi, grace);
+        resources::set_requests(pulumi.resources.get_or_insert_default());
         let wanted = containers::agent_mounts(options);
         let mounts = pulumi.volume_mounts.get_or_insert_default();
         mounts.retain(|mount| wanted.iter().all(|w| w.mount_path != mount.mount_path));

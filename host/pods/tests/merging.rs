@@ -161,6 +161,10 @@ fn resources_are_merged_and_have_requests() {
             "resources: {requests: {memory: 1Gi}}\npodTemplate: {spec: {containers: [{name: pulumi, resources: {requests: {cpu: 1}}}]}}",
             json!({"requests": {"cpu": "1", "memory": "1Gi"}}),
         ),
+        (
+            "podTemplate: {spec: {containers: [{name: pulumi, resources: {limits: {cpu: 50m}}}]}}",
+            json!({"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"cpu": "50m"}}),
+        ),
     ] {
         let pod = make_pod(&workspace(fields));
         assert_eq!(

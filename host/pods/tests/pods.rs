@@ -144,6 +144,28 @@ fn the_agents_flags_fit_the_places_of_the_pod() {
 }
 
 #[test]
+fn an_interrupted_operation_ends_before_the_kubelet_kills() {
+    let command = |fields: &str| {
+        container(&make_pod(&workspace(fields)), "pulumi")
+            .command
+            .clone()
+            .unwrap()
+    };
+    let grace = |seconds: &str| {
+        let words = command(&format!(
+            "podTemplate: {{spec: {{terminationGracePeriodSeconds: {seconds}}}}}"
+        ));
+        let at = words.iter().position(|w| w == "--interrupt-grace-seconds");
+        words[at.unwrap() + 1].clone()
+    };
+    for (pod, agent) in [("600", "530"), ("3600", "3530"), ("30", "15"), ("0", "1")] {
+        assert_eq!(grace(pod), agent);
+    }
+    let other = "podTemplate: {spec: {containers: [{name: pulumi, command: [sleep, inf]}]}}";
+    assert_eq!(command(other), ["sleep", "inf"]);
+}
+
+#[test]
 fn labels_and_annotations_of_the_template_stay_and_system_ones_win() {
     let made = make_pod(&workspace(
         r#"
