@@ -5,6 +5,7 @@
 //! a typed error, so that no stored object can fail to load.
 
 pub mod conditions;
+pub mod crd;
 pub mod duration;
 pub mod intent;
 pub mod manifest;

@@ -16,6 +16,8 @@ use serde_json::Value;
     kind = "Program",
     plural = "programs",
     namespaced,
+    // The definition with its schema is made in `crd`.
+    schema = "disabled",
     no_spec,
     category = "pulumi",
     status = "ProgramStatus",

@@ -25,11 +25,12 @@ use crate::workspace::WorkspaceTemplate;
     kind = "Stack",
     plural = "stacks",
     namespaced,
+    // The definition with its schema is made in `crd`.
+    schema = "disabled",
     category = "pulumi",
     status = "StackStatus",
     derive = "Default",
     derive = "PartialEq",
-    validation = kube::core::Rule::new("size(self.metadata.name) <= 42").message("Stack name must be no more than 42 characters in length."),
     printcolumn = r#"{"name":"Stack","type":"string","priority":10,"jsonPath":".spec.stack"}"#,
     printcolumn = r#"{"name":"Last Update","type":"string","jsonPath":".status.lastUpdate.state"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".status.lastUpdate.lastResyncTime"}"#,

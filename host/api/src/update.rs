@@ -17,6 +17,8 @@ use crate::schema::ProjectInfoSchema;
     kind = "Update",
     plural = "updates",
     namespaced,
+    // The definition with its schema is made in `crd`.
+    schema = "disabled",
     category = "pulumi",
     status = "UpdateStatus",
     derive = "Default",

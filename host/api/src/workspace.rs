@@ -23,6 +23,8 @@ use crate::schema::ProjectInfoSchema;
     kind = "Workspace",
     plural = "workspaces",
     namespaced,
+    // The definition with its schema is made in `crd`.
+    schema = "disabled",
     category = "pulumi",
     status = "WorkspaceStatus",
     derive = "Default",

@@ -62,6 +62,23 @@ pub enum Output {
     Json,
 }
 
+/// How a document is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Document {
+    #[default]
+    Yaml,
+    Json,
+}
+
+impl From<Document> for windlass_api::crd::Format {
+    fn from(document: Document) -> Self {
+        match document {
+            Document::Yaml => Self::Yaml,
+            Document::Json => Self::Json,
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Reconcile a directory of manifests on this machine, with no cluster.
@@ -172,6 +189,22 @@ Exit codes: 0 all are Healthy or Suspended, 1 some are not, 2 the file is wrong.
         plugins: Plugins,
         #[arg(short, long, value_enum, default_value_t)]
         output: Output,
+    },
+    /// Print the CustomResourceDefinitions that a cluster needs for this version.
+    #[command(
+        long_about = "Print the CustomResourceDefinitions that a cluster needs for this version.\n\n\
+            Stack, Program, Workspace and Update, under the names and versions of the Pulumi Kubernetes Operator: they \
+            take the place of its definitions, and objects that exist stay as they are.",
+        after_help = "Examples:
+  windlass crds | kubectl apply -f -
+  windlass crds --dir deploy/crds          one file each"
+    )]
+    Crds {
+        /// Write one file for each definition into this directory, and print their names.
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Document,
     },
     /// Print the version.
     Version {

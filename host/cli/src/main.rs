@@ -5,6 +5,7 @@
 
 mod args;
 mod cancel;
+mod crds;
 mod error;
 mod explain;
 mod health;
@@ -89,6 +90,7 @@ async fn run(command: Command, screen: MultiProgress) -> Result<ExitCode> {
             plugins,
             output,
         } => health::health(&file, &plugins, output).await,
+        Command::Crds { dir, output } => crds::crds(dir.as_deref(), output),
         Command::Version { output } => version(output),
         Command::FetchWorker => Ok(windlass_fetch::worker::main()),
     }

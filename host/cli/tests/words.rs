@@ -11,7 +11,8 @@ fn help_names_every_command_and_teaches_by_example() {
     let help = run(windlass().arg("--help"));
     assert_eq!(help.code, 0);
     for command in [
-        "local", "status", "logs", "explain", "replay", "cancel", "plugin", "health", "version",
+        "local", "status", "logs", "explain", "replay", "cancel", "plugin", "health", "crds",
+        "version",
     ] {
         assert!(
             help.stdout.contains(&format!("\n  {command} ")),
@@ -29,7 +30,7 @@ fn help_names_every_command_and_teaches_by_example() {
 
 #[test]
 fn every_command_has_help_without_escapes() {
-    let commands: [&[&str]; 12] = [
+    let commands: [&[&str]; 13] = [
         &["local"],
         &["status"],
         &["logs"],
@@ -37,6 +38,7 @@ fn every_command_has_help_without_escapes() {
         &["replay"],
         &["cancel"],
         &["health"],
+        &["crds"],
         &["version"],
         &["plugin"],
         &["plugin", "list"],

@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::crds;
 use crate::doctor::{WASM_TARGET, wasm_target};
 use crate::error::{AtPath, Error, Result};
 use crate::place::Place;
@@ -79,7 +80,8 @@ pub fn check_generated(place: &Place) -> Result<()> {
     run(&mut metadata).map_err(|_| Error::OutOfDate {
         what: "Cargo.lock".to_owned(),
         how: "cargo update --workspace",
-    })
+    })?;
+    crds::make(place, true)
 }
 
 #[derive(Default)]

@@ -3,6 +3,7 @@
 mod bench;
 mod binaries;
 mod ci;
+mod crds;
 mod doctor;
 mod error;
 mod place;
@@ -92,6 +93,12 @@ enum Subject {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Make the CustomResourceDefinitions in deploy/crds from the types in host/api.
+    Crds {
+        /// Write nothing: fail if deploy/crds is not what the types give.
+        #[arg(long)]
+        check: bool,
+    },
     /// Everything a change must pass: formatting, lints, licences, generated files, tests.
     Ci,
     /// Verify that committed generated files fit their sources.
@@ -128,6 +135,7 @@ fn perform(command: Subject) -> Result<Option<Tally>> {
         Subject::Test { rings, filters } => return test::run(&place, &rings, &filters).map(Some),
         Subject::Quickstart { destroy } => quickstart::deploy(&place, destroy)?,
         Subject::Bench { arguments } => bench::run_all(&place, &arguments)?,
+        Subject::Crds { check } => crds::make(&place, check)?,
         Subject::Ci => return ci::run_all(&place).map(Some),
         Subject::CheckGenerated => {
             ci::check_generated(&place)?;
