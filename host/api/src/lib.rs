@@ -8,6 +8,7 @@ pub mod conditions;
 pub mod crd;
 pub mod duration;
 pub mod intent;
+pub mod lenient;
 pub mod manifest;
 pub mod names;
 pub mod prerequisite;

@@ -202,11 +202,13 @@ pub struct RunResult {
     pub reached_engine: bool,
 }
 
-/// Name and runtime of the project that ran; enough to destroy without its source.
+/// Name and runtime of the project that ran; enough to destroy without its source. A template may hold one of the two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProjectInfo {
+    #[serde(default)]
     pub name: String,
+    #[serde(default)]
     pub runtime: String,
 }
 

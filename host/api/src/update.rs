@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::intent::{RunIntent, RunRecord, RunSummary};
 use crate::run::{Operation, ProjectInfo};
@@ -145,7 +146,8 @@ pub struct UpdateTemplate {
     pub metadata: Option<ObjectMeta>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<UpdateSpec>,
-    /// Part of the published schema; without effect.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<UpdateStatus>,
+    /// Part of the published schema; without effect, so it is not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<UpdateStatus>")]
+    pub status: Option<Value>,
 }

@@ -182,6 +182,8 @@ pub struct EmbeddedServiceTemplate {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceStack {
+    /// Required in a Workspace, not in a template of one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Create it if the backend does not know it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -202,6 +204,8 @@ pub struct WorkspaceStack {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct WorkspaceConfigItem {
+    /// Required in a Workspace, not in a template of one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub key: String,
     /// `key` is a property path.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -280,7 +284,8 @@ pub struct WorkspaceTemplate {
     pub metadata: Option<ObjectMeta>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<WorkspaceSpec>,
-    /// Part of the published schema; without effect.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<WorkspaceStatus>,
+    /// Part of the published schema; without effect, so it is not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<WorkspaceStatus>")]
+    pub status: Option<Value>,
 }

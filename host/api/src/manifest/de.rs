@@ -16,14 +16,14 @@ use super::fault::{NodeError, Path};
 use super::node::{Entry, Node, Position, Tree};
 
 /// A field that the type does not know.
-pub(super) struct UnknownField {
+pub(crate) struct UnknownField {
     pub at: Position,
     pub path: String,
     pub suggestion: Option<&'static str>,
 }
 
 /// Reads a `T` from `node`; unknown fields are added to `unknown`.
-pub(super) fn read<'de, T: Deserialize<'de>>(
+pub(crate) fn read<'de, T: Deserialize<'de>>(
     node: &'de Node,
     path: &Path<'_>,
     unknown: &RefCell<Vec<UnknownField>>,
@@ -87,6 +87,22 @@ impl<'de> NodeDeserializer<'de, '_> {
             .map_err(|e| e.locate(self.node.at, self.path))
     }
 
+    /// A whole number may be written as `60.0` or `6e1`, as for the API server.
+    fn whole_number<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
+        match &self.node.tree {
+            Tree::Number(number) if number.is_f64() => match number.as_f64() {
+                // Below 2^53 every whole number is exact.
+                Some(float) if float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 => {
+                    visitor
+                        .visit_i64(float as i64)
+                        .map_err(|e: NodeError| e.locate(self.node.at, self.path))
+                }
+                _ => Err(self.wrong("a whole number")),
+            },
+            _ => self.number("a whole number", visitor),
+        }
+    }
+
     fn number<V: Visitor<'de>>(
         self,
         expected: &'static str,
@@ -112,7 +128,7 @@ impl<'de> NodeDeserializer<'de, '_> {
 macro_rules! whole_numbers {
     ($($method:ident)*) => {
         $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
-            self.number("a whole number", visitor)
+            self.whole_number(visitor)
         })*
     };
 }

@@ -8,7 +8,7 @@ use super::error::Problem;
 use super::node::Position;
 
 /// Where in the document a value stands.
-pub(super) enum Path<'a> {
+pub(crate) enum Path<'a> {
     Root,
     Field(&'a Path<'a>, &'a str),
     Index(&'a Path<'a>, usize),
@@ -36,7 +36,7 @@ impl fmt::Display for Path<'_> {
 
 /// An error that knows its place as soon as one of the values around it could tell.
 #[derive(Debug)]
-pub(super) struct NodeError {
+pub(crate) struct NodeError {
     pub at: Option<Position>,
     pub path: String,
     pub problem: Problem,

@@ -3,10 +3,10 @@
 //! What is wrong is an error with its place and field; what has no effect is a warning. One bad document spoils neither
 //! its neighbours nor other files, only a file that is no YAML is lost as a whole.
 
-mod de;
+pub(crate) mod de;
 mod error;
-mod fault;
-mod node;
+pub(crate) mod fault;
+pub(crate) mod node;
 mod object;
 
 use std::cell::RefCell;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_json::Number;
+use serde_json::{Number, Value};
 use serde_saphyr::{Location, Spanned};
 
 /// Line and column, both counted from 1.
@@ -15,7 +15,7 @@ pub struct Position {
 }
 
 impl Position {
-    pub(super) const START: Self = Self { line: 1, column: 1 };
+    pub(crate) const START: Self = Self { line: 1, column: 1 };
 }
 
 impl From<Location> for Position {
@@ -29,12 +29,12 @@ impl From<Location> for Position {
 }
 
 /// A value and where it stands. No `Debug`: it may hold secrets.
-pub(super) struct Node {
+pub(crate) struct Node {
     pub at: Position,
     pub tree: Tree,
 }
 
-pub(super) enum Tree {
+pub(crate) enum Tree {
     Null,
     Bool(bool),
     Number(Number),
@@ -44,10 +44,35 @@ pub(super) enum Tree {
 }
 
 /// One entry of a mapping.
-pub(super) struct Entry {
+pub(crate) struct Entry {
     pub key: String,
     pub key_at: Position,
     pub node: Node,
+}
+
+/// From JSON, which knows no places: all stand at the start.
+impl From<&Value> for Node {
+    fn from(value: &Value) -> Self {
+        let tree = match value {
+            Value::Null => Tree::Null,
+            Value::Bool(value) => Tree::Bool(*value),
+            Value::Number(number) => Tree::Number(number.clone()),
+            Value::String(text) => Tree::String(text.clone()),
+            Value::Array(items) => Tree::List(items.iter().map(Self::from).collect()),
+            Value::Object(fields) => {
+                let entry = |(key, value): (&String, &Value)| Entry {
+                    key: key.clone(),
+                    key_at: Position::START,
+                    node: Self::from(value),
+                };
+                Tree::Map(fields.iter().map(entry).collect())
+            }
+        };
+        Self {
+            at: Position::START,
+            tree,
+        }
+    }
 }
 
 impl Node {
