@@ -60,6 +60,7 @@ pub fn workspace_spec(
             "spec.workspaceTemplate.spec.securityProfile",
             template.security_profile.as_deref(),
         )?;
+        stack_names(&template.stacks)?;
         spec = merged(spec, template);
     }
     spec.env_from.extend(environment::env_from(&stack.spec));
@@ -162,6 +163,24 @@ fn implied(
         }),
         ..WorkspaceSpec::default()
     })
+}
+
+/// The keys of lists that a Workspace requires and the schema of a template does not.
+fn stack_names(stacks: &[WorkspaceStack]) -> Result<(), TemplateError> {
+    for (index, stack) in stacks.iter().enumerate() {
+        let field = format!("spec.workspaceTemplate.spec.stacks[{index}]");
+        if stack.name.is_empty() {
+            let problem = "the stack has no name; name the Pulumi stack";
+            return Err(TemplateError::invalid(format!("{field}.name"), problem));
+        }
+        if let Some(at) = stack.config.iter().position(|item| item.key.is_empty()) {
+            return Err(TemplateError::invalid(
+                format!("{field}.config[{at}].key"),
+                "the configuration has no key",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The template over the rest, field by field.

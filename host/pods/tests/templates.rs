@@ -163,6 +163,25 @@ fn what_only_the_merged_pod_shows_is_told_by_field() {
 }
 
 #[test]
+fn a_stack_of_the_template_needs_its_keys() {
+    for (stacks, message) in [
+        (
+            "[{name: a}, {name: \"\", create: true}]",
+            "spec.workspaceTemplate.spec.stacks[1].name: the stack has no name; name the Pulumi stack",
+        ),
+        (
+            "[{name: a, config: [{key: \"\", value: hunter2}]}]",
+            "spec.workspaceTemplate.spec.stacks[0].config[0].key: the configuration has no key",
+        ),
+    ] {
+        let stack = stack(&format!(
+            "workspaceTemplate: {{spec: {{stacks: {stacks}}}}}"
+        ));
+        assert_eq!(refused(&stack).to_string(), message);
+    }
+}
+
+#[test]
 fn an_unknown_profile_is_refused() {
     assert_eq!(
         refused(&stack("workspaceTemplate: {spec: {securityProfile: root}}")).to_string(),
