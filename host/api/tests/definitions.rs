@@ -317,6 +317,15 @@ fn structural(path: &str, schema: &Value) {
             "{path} takes nothing"
         ),
     }
+    // The server leaves out what is empty; then no apply would ever find nothing to do.
+    for key in ["required", "enum", "x-kubernetes-validations", "properties"] {
+        let empty = match &schema[key] {
+            Value::Array(list) => list.is_empty(),
+            Value::Object(map) => map.is_empty(),
+            _ => false,
+        };
+        assert!(!empty, "{path}: empty {key}");
+    }
     // A key of a list must always be there.
     for key in schema["x-kubernetes-list-map-keys"]
         .as_array()

@@ -44,9 +44,7 @@ fn amend_core(kind: &str, schema: &mut Value) {
         if of == kind {
             schema["properties"][property]["default"] = json!(value);
             // What is filled in need not be stated.
-            if let Some(Value::Array(required)) = schema.get_mut("required") {
-                required.retain(|name| name != property);
-            }
+            not_required(schema, property);
         }
     }
     for (of, property, value) in SWITCHES {
@@ -62,6 +60,19 @@ fn amend_core(kind: &str, schema: &mut Value) {
             schema["properties"]["values"]["x-kubernetes-list-type"] = json!("set");
         }
         _ => {}
+    }
+}
+
+/// An API server leaves out a list of nothing, so that each apply would find a difference.
+fn not_required(schema: &mut Value, property: &str) {
+    let Value::Object(schema) = schema else {
+        return;
+    };
+    if let Some(Value::Array(required)) = schema.get_mut("required") {
+        required.retain(|name| name != property);
+        if required.is_empty() {
+            schema.remove("required");
+        }
     }
 }
 
