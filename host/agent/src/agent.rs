@@ -20,8 +20,9 @@ use reporter::Reporter;
 pub use board::{LogLine, Look, Run};
 
 use crate::cli::Finder;
-use crate::environment::Env;
+use crate::environment::{self, Env};
 use crate::journal::{Journal, JournalError, Memory, Record, Told};
+use crate::login::Logins;
 use crate::run::{self, Workspace};
 use crate::slot::{Slot, Taken};
 use crate::supervise::{self, Claim};
@@ -40,6 +41,23 @@ pub struct Options {
     pub supervisor: PathBuf,
     /// From the first signal to the second.
     pub interrupt_grace: Duration,
+    /// Directories that absolute names of files in requests may lead into: what is mounted for the runs.
+    pub mounts: Vec<PathBuf>,
+    /// Token of the workspace's service account, for logins by exchange.
+    pub login_token_file: Option<PathBuf>,
+    /// Verbosity of the CLI's own log; none is the CLI's silence.
+    pub pulumi_log_level: Option<u8>,
+    /// The agent has a pod for itself: a person who comes there finds the program in the workspace directory, the
+    /// stack selected, and the CLI's own home where it always is.
+    pub in_pod: bool,
+    /// Memory that the agent's own buffers are to respect, in bytes; none if nobody said.
+    pub memory: Option<u64>,
+}
+
+/// A small part of the memory: the rest is the CLI's.
+fn log_bytes(memory: Option<u64>) -> usize {
+    let share = memory.and_then(|m| usize::try_from(m / 16).ok());
+    share.map_or(board::BYTES_KEPT, |s| s.clamp(256 << 10, board::BYTES_KEPT))
 }
 
 /// Why the agent refuses a request.
@@ -95,13 +113,18 @@ fn good_id(id: &str) -> bool {
 impl Agent {
     /// Opens the state directory, alone, and takes up the runs that go on.
     pub fn open(options: Options) -> Result<Arc<Agent>, AgentError> {
-        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
         let Options {
             workspace,
             state_dir,
             env,
             supervisor,
             interrupt_grace,
+            mounts,
+            login_token_file,
+            pulumi_log_level,
+            in_pod,
+            memory,
         } = options;
         let unusable = |source| AgentError::StateDirUnusable {
             path: state_dir.clone(),
@@ -112,7 +135,15 @@ impl Agent {
             .mode(0o700)
             .create(&state_dir)
             .map_err(unusable)?;
-        std::fs::create_dir_all(state_dir.join("runs")).map_err(unusable)?;
+        let runs = state_dir.join("runs");
+        std::fs::create_dir_all(&runs).map_err(unusable)?;
+        if in_pod {
+            // The workspace directory leads into the trees, and the pod's containers may run as different users.
+            for (dir, mode) in [(&runs, 0o700), (&state_dir, 0o711)] {
+                let mode = std::fs::Permissions::from_mode(mode);
+                std::fs::set_permissions(dir, mode).map_err(unusable)?;
+            }
+        }
         let alone = std::fs::OpenOptions::new()
             .write(true)
             .create(true)
@@ -124,10 +155,26 @@ impl Agent {
         {
             return Err(AgentError::StateDirTaken(state_dir));
         }
-        let (journal, memory) = Journal::open(&state_dir.join("journal.jsonl"))?;
-        let Memory { epoch, runs } = memory;
+        let (journal, told) = Journal::open(&state_dir.join("journal.jsonl"))?;
+        let Memory { epoch, runs } = told;
+        let home = if in_pod {
+            environment::home_in_pod(&env, &state_dir)
+        } else {
+            environment::own_home(&state_dir)
+        };
+        crate::exec::Place {
+            home: home.clone(),
+            login_token_file: login_token_file.clone(),
+        }
+        .keep(&state_dir);
         let workspace = Arc::new(Workspace {
             dir: workspace,
+            mounts,
+            home,
+            in_pod,
+            log_bytes: log_bytes(memory),
+            logins: Logins::new(login_token_file),
+            pulumi_log_level,
             trees: Trees::new(state_dir.join("trees")),
             env,
             supervisor,
@@ -168,7 +215,11 @@ impl Agent {
             result,
         } = told;
         let id = request.id.clone();
-        let run = Arc::new(Run::new(request.clone(), accepted_at_ms));
+        let run = Arc::new(Run::new(
+            request.clone(),
+            accepted_at_ms,
+            self.workspace.log_bytes,
+        ));
         locked(&self.state).runs.insert(id.clone(), run.clone());
         if let Some(result) = result {
             run.change(|seen| {
@@ -267,14 +318,11 @@ impl Agent {
             at_ms,
             request: Box::new(masked_request(&request)),
         })?;
-        let run = Arc::new(Run::new(request.clone(), at_ms));
+        let run = Arc::new(Run::new(request.clone(), at_ms, self.workspace.log_bytes));
         state.runs.insert(request.id.clone(), run.clone());
         state.open = Some(request.id.clone());
         drop(state);
-        let _ = std::fs::write(
-            self.workspace.state_dir.join("last-env.json"),
-            serde_json::to_vec(&request.env).unwrap_or_default(),
-        );
+        crate::exec::Given::of(&request).keep(&self.workspace.state_dir);
         tokio::spawn(self.clone().carry(run, request, slot));
         Ok(true)
     }
@@ -354,17 +402,9 @@ impl Agent {
         let Some(mut outputs) = run.masked_outputs() else {
             return;
         };
-        let env = crate::environment::compose(
-            &self.workspace.env,
-            &run.request.env,
-            &self.workspace.state_dir,
-        );
-        let read = match self.workspace.finder.find(&env).await {
-            Ok(cli) => run::reread(&cli, &env, &run.request.stack, &mut outputs)
-                .await
-                .map_err(|e| e.to_string()),
-            Err(e) => Err(e.to_string()),
-        };
+        let read = run::reread(&self.workspace, &run.request, &mut outputs)
+            .await
+            .map_err(|e| e.to_string());
         run.change(|seen| {
             let Some(result) = &mut seen.result else {
                 return;

@@ -1,20 +1,18 @@
 //! Speaks to an agent in the words of `windlass_api::run`. Nobody else sees the messages.
 
+mod connect;
+mod tame;
 mod words;
 
 use std::io;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use hyper_util::rt::TokioIo;
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use windlass_api::run::{RunRequest, RunResult};
 
 use crate::proto::put_tree_request::Part;
@@ -27,47 +25,34 @@ pub use words::{AgentInfo, ClientError, RunEvent, RunEvents, RunSummary, Started
 
 /// An agent is trusted for its own workspace only: a result beyond this is refused.
 const LARGEST_RESULT: usize = 64 << 20;
+/// Largest message of an agent. Results come in pieces, and lines of a log are cut by agents that mean well.
+const LARGEST_REPLY: usize = 1 << 20;
 const CHUNK: usize = 256 << 10;
 
 /// A connection to one agent. Cheap to clone; clones share the connection.
 #[derive(Clone, Debug)]
 pub struct AgentClient {
     inner: agent_client::AgentClient<Channel>,
-    place: PathBuf,
+    place: String,
     epoch: u64,
+    distrust: connect::Distrust,
 }
 
 impl AgentClient {
-    /// Connects to an agent's unix socket. Every request carries the epoch.
-    pub async fn connect(socket: &Path, epoch: u64) -> Result<AgentClient, ClientError> {
-        let place = socket.to_owned();
-        let unreachable = |e: &dyn std::error::Error| ClientError::Unreachable {
-            place: place.display().to_string(),
-            message: deepest(e),
-        };
-        let path = place.clone();
-        // The name is not used: the connector knows where to go.
-        let endpoint =
-            Endpoint::from_static("http://agent.invalid").connect_timeout(Duration::from_secs(5));
-        let channel = endpoint
-            .connect_with_connector(tower::service_fn(move |_| {
-                let path = path.clone();
-                async move { Ok::<_, io::Error>(TokioIo::new(UnixStream::connect(path).await?)) }
-            }))
-            .await
-            .map_err(|e| unreachable(&e))?;
+    fn over(channel: Channel, place: String, epoch: u64) -> AgentClient {
         let inner = agent_client::AgentClient::new(channel)
-            .max_decoding_message_size(LARGEST_MESSAGE)
+            .max_decoding_message_size(LARGEST_REPLY)
             .max_encoding_message_size(LARGEST_MESSAGE);
-        Ok(AgentClient {
+        AgentClient {
             inner,
             place,
             epoch,
-        })
+            distrust: connect::Distrust::default(),
+        }
     }
 
     fn error(&self, status: Status) -> ClientError {
-        ClientError::of(&self.place, status)
+        ClientError::of(&self.place, status, self.distrust.said())
     }
 
     pub async fn hello(&self) -> Result<AgentInfo, ClientError> {
@@ -92,7 +77,7 @@ impl AgentClient {
             open_run,
             hostname,
         } = reply;
-        Ok(AgentInfo {
+        tame::info(AgentInfo {
             protocol,
             boot_id,
             pid,
@@ -125,15 +110,36 @@ impl AgentClient {
     pub async fn put_tree(
         &self,
         digest: &str,
-        mut tar: impl AsyncRead + Send + Unpin + 'static,
+        tar: impl AsyncRead + Send + Unpin + 'static,
     ) -> Result<TreePut, ClientError> {
         if self.has_tree(digest).await? {
             return Ok(TreePut::Present);
         }
+        self.send_tree(digest, None, tar).await
+    }
+
+    /// As [`AgentClient::put_tree`], and the workspace directory shows a directory of the tree from then on. That is
+    /// what an agent waits for that only receives.
+    pub async fn show_tree(
+        &self,
+        digest: &str,
+        dir: &str,
+        tar: impl AsyncRead + Send + Unpin + 'static,
+    ) -> Result<TreePut, ClientError> {
+        self.send_tree(digest, Some(dir.to_owned()), tar).await
+    }
+
+    async fn send_tree(
+        &self,
+        digest: &str,
+        show: Option<String>,
+        mut tar: impl AsyncRead + Send + Unpin + 'static,
+    ) -> Result<TreePut, ClientError> {
         let (parts, stream) = mpsc::channel(4);
         let head = Part::Head(proto::PutTreeHead {
             epoch: self.epoch,
             digest: digest.to_owned(),
+            show,
         });
         let reading = tokio::spawn(async move {
             let part = |part| proto::PutTreeRequest { part: Some(part) };
@@ -221,25 +227,33 @@ impl AgentClient {
             .await
             .map_err(|s| self.error(s))?
             .into_inner();
-        let place = self.place.clone();
-        let (events, received) = mpsc::channel(64);
+        let (client, id) = (self.clone(), id.to_owned());
+        let (events, received) = mpsc::channel(16);
         tokio::spawn(async move {
             let mut result = Vec::new();
+            // Who wants no lines asks from the end of all numbers.
+            let mut next = from;
             loop {
                 let event = match stream.message().await {
                     Ok(Some(proto::WatchRunReply { event })) => match event {
                         Some(Event::Progress(json)) => serde_json::from_slice(&json)
-                            .map(RunEvent::Progress)
+                            .map(|p| RunEvent::Progress(tame::progress(p)))
                             .map_err(|e| ClientError::Unreadable(e.to_string())),
                         Some(Event::Log(proto::LogLine {
                             number,
                             stderr,
                             text,
-                        })) => Ok(RunEvent::Log(LogLine {
-                            number,
-                            stderr,
-                            text,
-                        })),
+                        })) => {
+                            let line = LogLine {
+                                number,
+                                stderr,
+                                text,
+                            };
+                            tame::line(line, next).map(|line| {
+                                next = line.number.saturating_add(1);
+                                RunEvent::Log(line)
+                            })
+                        }
                         Some(Event::ResultChunk(chunk)) => {
                             if result.len() + chunk.len() > LARGEST_RESULT {
                                 Err(ClientError::Unreadable("a result beyond 64 MiB".into()))
@@ -253,14 +267,15 @@ impl AgentClient {
                     },
                     Ok(None) => {
                         let end = serde_json::from_slice(&result)
-                            .map(|result| RunEvent::Result(Box::new(result)))
                             .map_err(|e| {
                                 ClientError::Unreadable(format!("the end of the run: {e}"))
-                            });
+                            })
+                            .and_then(|result| tame::result(&id, result))
+                            .map(|result| RunEvent::Result(Box::new(result)));
                         let _ = events.send(end).await;
                         return;
                     }
-                    Err(status) => Err(ClientError::of(&place, status)),
+                    Err(status) => Err(client.error(status)),
                 };
                 let last = event.is_err();
                 if events.send(event).await.is_err() || last {
@@ -334,7 +349,9 @@ impl AgentClient {
                 accepted_at_ms,
             })
         };
-        reply.into_inner().runs.into_iter().map(summary).collect()
+        let runs: Result<_, ClientError> =
+            reply.into_inner().runs.into_iter().map(summary).collect();
+        tame::summaries(runs?)
     }
 
     /// Asks the agent to end: it interrupts its run and lets it finish.
@@ -347,13 +364,4 @@ impl AgentClient {
             .map_err(|s| self.error(s))?;
         Ok(())
     }
-}
-
-/// The cause at the end of a chain: the outer ones only say that there was an error.
-fn deepest(error: &dyn std::error::Error) -> String {
-    let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error.to_string()
 }

@@ -34,8 +34,32 @@ fn refused_to_adapters(name: &str) -> bool {
 const DEFAULT_PATH: &str =
     "/pulumi/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Makes the environment of one run. `own` is the workspace's, `added` the backend adapter's.
-pub fn compose(own: &Env, added: &Env, state_dir: &Path) -> Env {
+/// The CLI's home where workspaces share a machine: each has its own.
+pub fn own_home(state_dir: &Path) -> PathBuf {
+    state_dir.join("pulumi-home")
+}
+
+/// The CLI's home in a pod: where the CLI of a person in a shell looks too, and where the image may have plugins. If
+/// nothing can be written there, the agent's own.
+pub fn home_in_pod(env: &Env, state_dir: &Path) -> PathBuf {
+    let usual = env
+        .get("HOME")
+        .filter(|h| !h.is_empty())
+        .map(|h| PathBuf::from(h).join(".pulumi"));
+    let writable = |dir: &PathBuf| {
+        let mark = dir.join(format!(".windlass-{}", std::process::id()));
+        let written = std::fs::create_dir_all(dir).and_then(|()| std::fs::write(&mark, ""));
+        let _ = std::fs::remove_file(&mark);
+        written.is_ok()
+    };
+    usual
+        .filter(writable)
+        .unwrap_or_else(|| own_home(state_dir))
+}
+
+/// Makes the environment of one run. `own` is the workspace's, `added` the backend adapter's, `home` the CLI's home
+/// unless one of them names another.
+pub fn compose(own: &Env, added: &Env, home: &Path) -> Env {
     let mut env: Env = own
         .iter()
         .filter(|(k, _)| !refused(k))
@@ -47,7 +71,7 @@ pub fn compose(own: &Env, added: &Env, state_dir: &Path) -> Env {
             .filter(|(k, _)| !refused_to_adapters(k))
             .map(|(k, v)| (k.clone(), v.clone())),
     );
-    let home = state_dir.join("pulumi-home").display().to_string();
+    let home = home.display().to_string();
     for (name, value) in [
         ("PATH", DEFAULT_PATH),
         ("PULUMI_HOME", &home),
@@ -74,11 +98,16 @@ pub fn compose(own: &Env, added: &Env, state_dir: &Path) -> Env {
 
 /// Makes `PULUMI_HOME` and keeps the CLI from writing a log for every process: no variable turns that off.
 pub fn prepare_home(env: &Env) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
     let Some(home) = env.get("PULUMI_HOME") else {
         return Ok(());
     };
     let home = PathBuf::from(home);
-    std::fs::create_dir_all(&home)?;
+    // It may hold credentials.
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&home)?;
     let logs = home.join("logs");
     if std::fs::symlink_metadata(&logs).is_err() {
         // A home that is read-only writes no logs anyway.
@@ -182,7 +211,7 @@ mod tests {
             ("PULUMI_BACKEND_URL", "file:///s"),
             ("MINE", "2"),
         ]);
-        let env = compose(&own, &added, Path::new("/state"));
+        let env = compose(&own, &added, &own_home(Path::new("/state")));
         assert!(!env.contains_key("PULUMI_OPTION_PARALLEL") && !env.contains_key("AI_AGENT"));
         assert_eq!(env["PATH"], DEFAULT_PATH);
         assert_eq!(
@@ -190,6 +219,23 @@ mod tests {
             ("own", "2")
         );
         assert_eq!(env["PULUMI_HOME"], "/state/pulumi-home");
+    }
+
+    #[test]
+    fn a_pods_home_is_the_users_where_it_can_be() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        let home = dir.path().join("home");
+        let named = env(&[("HOME", home.to_str().unwrap())]);
+        assert_eq!(home_in_pod(&named, &state), home.join(".pulumi"));
+        assert_eq!(std::fs::read_dir(home.join(".pulumi")).unwrap().count(), 0);
+        // A file is no home, whoever asks.
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        let file = dir.path().join("file");
+        for bad in ["", file.to_str().unwrap()] {
+            let bad = env(&[("HOME", bad)]);
+            assert_eq!(home_in_pod(&bad, &state), own_home(&state));
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Runs Pulumi operations beside the CLI, with a journal, and serves them.
 //!
-//! Whoever wants runs uses [`AgentClient`] and [`socket::serve`] or the binary `windlass-agent`; the words are those of
+//! Whoever wants runs uses [`AgentClient`] and the binary `windlass-agent`, or [`socket::serve`] and [`listen`]; the words are those of
 //! `windlass_api::run`. Inside, start in `agent` (which runs there are), then `run` (one run, step by step).
 
 mod agent;
@@ -12,17 +12,25 @@ mod environment;
 mod events;
 mod exec;
 mod file_backend;
+mod install;
 mod journal;
+pub mod listen;
+mod login;
+mod mounts;
+mod probe;
 mod procs;
 mod project;
 mod reaper;
 mod redact;
 mod run;
 mod server;
+mod serving;
 mod slot;
 pub mod socket;
 mod supervise;
+mod tls;
 mod tree;
+mod visit;
 
 pub use agent::{Agent, AgentError, Options};
 pub use cli::OLDEST as OLDEST_PULUMI;
@@ -31,8 +39,11 @@ pub use client::{
 };
 pub use environment::{Env, read_env_file};
 pub use exec::{ExecError, exec};
+pub use install::{InstallError, install};
+pub use probe::{ProbeError, probe};
 pub use reaper::reap_orphans;
 pub use supervise::supervise;
+pub use tls::{ClientTls, TlsError};
 
 /// Generated messages; only `client` and `server` look at them.
 mod proto {

@@ -1,109 +1,56 @@
 //! The binary beside the CLI.
 
+mod args;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use args::{Args, Command, Receive, Serve, Tcp, Where};
+use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use windlass_agent::{Agent, Env, Options, exec, read_env_file, socket, supervise};
+use windlass_agent::listen::Listener;
+use windlass_agent::{Agent, Env, Options, exec, install, probe, read_env_file, socket, supervise};
 
-/// Runs Pulumi operations beside the CLI.
-///
-/// One agent serves one workspace. It runs at most one operation at a time, writes what it does into a journal, and
-/// goes on with what runs after it was killed and started again.
-#[derive(Parser)]
-#[command(name = "windlass-agent", version, disable_version_flag = true)]
-struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Serve a workspace until a signal or a client's request; a running operation is interrupted and let finish.
-    #[command(
-        after_help = "The CLI is `pulumi` on the PATH. It inherits this process's environment, without PULUMI_OPTION_*.\n\
-        PULUMI_HOME defaults to STATE_DIR/pulumi-home.\n\n\
-        Example:\n  windlass-agent serve --socket /run/w/agent.sock --workspace /share/workspace --state-dir /share/state"
-    )]
-    Serve {
-        /// Where to listen; only this user may connect.
-        #[arg(long, value_name = "PATH")]
-        socket: PathBuf,
-        /// Directory that the files and program directories of a request are found below.
-        #[arg(long, value_name = "DIR")]
-        workspace: PathBuf,
-        /// The agent's own directory: journal, trees, runs. It must survive a restart.
-        #[arg(long, value_name = "DIR")]
-        state_dir: PathBuf,
-        /// Lines of NAME=value to add to the environment, as init containers leave them.
-        #[arg(long, value_name = "FILE", env = "PULUMI_ENV")]
-        env_file: Option<PathBuf>,
-        /// Seconds that an interrupted operation has to finish by itself. Then a second interrupt makes the CLI drop
-        /// what runs, which leaves pending operations; a minute later it is killed, which leaves its lock.
-        #[arg(long, value_name = "SECONDS", default_value_t = 600)]
-        interrupt_grace_seconds: u64,
-    },
-    /// Run a command, such as `pulumi stack`, in the environment of this workspace's runs.
-    ///
-    /// Only one CLI runs at a time: while an operation goes on the command is refused, or waits with --wait; while the
-    /// command goes on no operation begins.
-    Exec {
-        /// The agent's own directory.
-        #[arg(long, value_name = "DIR", env = "WINDLASS_STATE_DIR")]
-        state_dir: PathBuf,
-        /// Lines of NAME=value to add to the environment.
-        #[arg(long, value_name = "FILE", env = "PULUMI_ENV")]
-        env_file: Option<PathBuf>,
-        /// Wait for the operation that goes on instead of refusing.
-        #[arg(long)]
-        wait: bool,
-        /// The command and its arguments.
-        #[arg(required = true, last = true)]
-        command: Vec<String>,
-    },
-    /// Print the version.
-    Version,
-    /// Between an agent and the CLI that it starts. Not for people.
-    #[command(hide = true)]
-    Supervise { dir: PathBuf },
-}
+type Failure = Box<dyn std::error::Error>;
+type Done = Result<ExitCode, Failure>;
 
 fn main() -> ExitCode {
     let done = match Args::parse().command {
-        Command::Supervise { dir } => supervise(&dir)
-            .map(|()| ExitCode::SUCCESS)
-            .map_err(Into::into),
-        Command::Version => {
-            println!("windlass-agent {}", env!("CARGO_PKG_VERSION"));
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Serve(serve) => on_runtime(run_serve(serve)),
+        Command::Receive(receive) => on_runtime(run_receive(receive)),
         Command::Exec {
             state_dir,
             env_file,
             wait,
             command,
         } => on_runtime(run_exec(state_dir, env_file, wait, command)),
-        Command::Serve {
-            socket,
-            workspace,
-            state_dir,
-            env_file,
-            interrupt_grace_seconds,
-        } => {
-            let grace = Duration::from_secs(interrupt_grace_seconds);
-            on_runtime(serve(socket, workspace, state_dir, env_file, grace))
+        Command::Probe { state_dir } => ended(probe(&state_dir)),
+        Command::Install { dest, workspace } => install(
+            &dest,
+            Some(&workspace).filter(|w| !w.as_os_str().is_empty()),
+        )
+        .map(|path| {
+            println!("installed {}", path.display());
+            ExitCode::SUCCESS
+        })
+        .map_err(Into::into),
+        Command::Version => {
+            println!("windlass-agent {}", env!("CARGO_PKG_VERSION"));
+            Ok(ExitCode::SUCCESS)
         }
+        Command::Supervise { dir } => ended(supervise(&dir)),
     };
-    done.unwrap_or_else(|e: Box<dyn std::error::Error>| {
+    done.unwrap_or_else(|e: Failure| {
         eprintln!("windlass-agent: {e}");
         ExitCode::FAILURE
     })
 }
 
-type Done = Result<ExitCode, Box<dyn std::error::Error>>;
+fn ended<E: std::error::Error + 'static>(result: Result<(), E>) -> Done {
+    result.map(|()| ExitCode::SUCCESS).map_err(Into::into)
+}
 
 /// One thread: the agent waits nearly always, and its memory is the user's.
 fn on_runtime(work: impl Future<Output = Done>) -> Done {
@@ -113,7 +60,7 @@ fn on_runtime(work: impl Future<Output = Done>) -> Done {
         .block_on(work)
 }
 
-fn environment(env_file: Option<PathBuf>) -> Result<Env, Box<dyn std::error::Error>> {
+fn environment(env_file: Option<PathBuf>) -> Result<Env, Failure> {
     let mut env: Env = std::env::vars_os()
         .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
         .collect();
@@ -141,31 +88,78 @@ async fn run_exec(
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }
 
-async fn serve(
-    path: PathBuf,
-    workspace: PathBuf,
-    state_dir: PathBuf,
-    env_file: Option<PathBuf>,
-    interrupt_grace: Duration,
-) -> Done {
+/// Standard output is the CLI's: the agent's own words go beside it.
+fn log_to_stderr() {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_target(false)
         .with_ansi(false)
         .init();
-    let env = environment(env_file)?;
-    // The kernel keeps the file of a running program even when it was replaced by a newer one.
-    let supervisor = PathBuf::from("/proc/self/exe");
-    let workspace = std::path::absolute(workspace)?;
-    let state_dir = std::path::absolute(state_dir)?;
+}
+
+async fn run_serve(serve: Serve) -> Done {
+    log_to_stderr();
+    let in_pod = matches!(serve.place(), Where::Tcp(_));
     let agent = Agent::open(Options {
-        workspace,
-        state_dir,
-        env,
-        supervisor,
-        interrupt_grace,
+        workspace: std::path::absolute(&serve.workspace)?,
+        state_dir: std::path::absolute(&serve.state_dir)?,
+        env: environment(serve.env_file.clone())?,
+        // The kernel keeps the file of a running program even when it was replaced by a newer one.
+        supervisor: PathBuf::from("/proc/self/exe"),
+        interrupt_grace: Duration::from_secs(serve.interrupt_grace_seconds),
+        mounts: serve.mounts.clone(),
+        login_token_file: serve.login_token_file.clone(),
+        pulumi_log_level: serve.pulumi_log_level,
+        in_pod,
+        memory: serve.memory.as_deref().and_then(bytes),
     })?;
-    tracing::info!(boot = %agent.boot_id, socket = %path.display(), "serving");
+    let stopped = stop_on_signals()?;
+    tokio::spawn(windlass_agent::reap_orphans());
+    match serve.place() {
+        Where::Socket(path) => {
+            tracing::info!(boot = %agent.boot_id, socket = %path.display(), "serving");
+            socket::serve(agent, path, stopped).await?;
+        }
+        Where::Tcp(tcp) => {
+            let listener = bind(tcp, &agent, "serving").await?;
+            listener.serve(agent, stopped).await?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn run_receive(receive: Receive) -> Done {
+    log_to_stderr();
+    let agent = Agent::open(Options {
+        workspace: std::path::absolute(&receive.workspace)?,
+        state_dir: std::path::absolute(&receive.state_dir)?,
+        env: environment(None)?,
+        supervisor: PathBuf::from("/proc/self/exe"),
+        interrupt_grace: Duration::ZERO,
+        mounts: Vec::new(),
+        login_token_file: None,
+        pulumi_log_level: None,
+        in_pod: true,
+        memory: None,
+    })?;
+    let stopped = stop_on_signals()?;
+    let listener = bind(&receive.tcp, &agent, "receiving").await?;
+    if listener.receive(agent, stopped).await? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err("stopped before the program came".into())
+}
+
+async fn bind(tcp: &Tcp, agent: &Agent, doing: &str) -> Result<Listener, Failure> {
+    let tls_dir = std::path::absolute(&tcp.tls_dir)?;
+    // Where the container began may be replaced by a link to the program.
+    std::env::set_current_dir("/")?;
+    let listener = Listener::bind(tcp.address(), &tls_dir).await?;
+    tracing::info!(boot = %agent.boot_id, address = %listener.address()?, "{doing}");
+    Ok(listener)
+}
+
+fn stop_on_signals() -> Result<watch::Receiver<bool>, Failure> {
     let (stop, stopped) = watch::channel(false);
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -174,9 +168,17 @@ async fn serve(
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
+        tracing::info!("asked to end: an operation that goes on is interrupted and let finish");
         stop.send_replace(true);
     });
-    tokio::spawn(windlass_agent::reap_orphans());
-    socket::serve(agent, &path, stopped).await?;
-    Ok(ExitCode::SUCCESS)
+    Ok(stopped)
+}
+
+/// What Kubernetes says of the container's memory: bytes. Anything else is said and left alone.
+fn bytes(text: &str) -> Option<u64> {
+    let bytes = text.trim().parse().ok();
+    if bytes.is_none() && !text.trim().is_empty() {
+        tracing::warn!("AGENT_MEMLIMIT is {text:?}, which is no number of bytes: it is not used");
+    }
+    bytes.filter(|b| *b > 0)
 }

@@ -33,6 +33,8 @@ struct Backend {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Project {
     pub dir: PathBuf,
+    /// Name of the project file in it.
+    pub file: String,
     pub info: ProjectInfo,
     /// `backend.url`, which a variable would win over.
     pub backend_url: Option<String>,
@@ -104,6 +106,7 @@ impl Project {
         let needs_install = runtime != "yaml" || packages.is_some();
         Ok(Project {
             dir: dir.to_owned(),
+            file,
             settings_dir: dir.join(stack_config_dir.unwrap_or_default()),
             backend_url: backend.and_then(|b| b.url),
             needs_install,

@@ -1,4 +1,4 @@
-//! The protocol on any stream of connections: a unix socket now, mutually authenticated TCP later.
+//! The agent's side of the protocol.
 
 use std::io::Read;
 use std::pin::Pin;
@@ -31,6 +31,8 @@ pub struct Service {
     pub agent: Arc<Agent>,
     /// Set when the agent is asked to end.
     pub shutdown: watch::Sender<bool>,
+    /// Takes no runs, and ends when a tree is shown.
+    pub receiving: bool,
 }
 
 impl Service {
@@ -38,6 +40,32 @@ impl Service {
         agent_server::AgentServer::new(self)
             .max_decoding_message_size(LARGEST_MESSAGE)
             .max_encoding_message_size(LARGEST_MESSAGE)
+    }
+}
+
+impl Service {
+    /// Lets the workspace directory show a directory of a tree, if that was asked for.
+    // The type is tonic's own.
+    #[allow(clippy::result_large_err)]
+    fn show(&self, digest: &str, dir: Option<String>) -> Result<(), Status> {
+        let Some(dir) = dir else { return Ok(()) };
+        crate::visit::show(&self.agent.workspace, digest, &dir)?;
+        if self.receiving {
+            self.shutdown.send_replace(true);
+        }
+        Ok(())
+    }
+}
+
+impl From<crate::visit::ShowError> for Status {
+    fn from(error: crate::visit::ShowError) -> Status {
+        use crate::visit::ShowError;
+        let text = error.to_string();
+        match error {
+            ShowError::NoDirectory { .. } => Status::invalid_argument(text),
+            ShowError::NotOurs(_) => Status::already_exists(text),
+            ShowError::Unwritable { .. } => Status::internal(text),
+        }
     }
 }
 
@@ -87,8 +115,7 @@ impl agent_server::Agent for Service {
         }
         self.agent.check_epoch(epoch)?;
         let workspace = &self.agent.workspace;
-        let env =
-            crate::environment::compose(&workspace.env, &Default::default(), &workspace.state_dir);
+        let env = workspace.env_with(&Default::default());
         let (pulumi_version, pulumi_problem) = match workspace.finder.find(&env).await {
             Ok(cli) => (cli.version, String::new()),
             Err(e) => (String::new(), e.to_string()),
@@ -126,13 +153,17 @@ impl agent_server::Agent for Service {
         request: Request<Streaming<proto::PutTreeRequest>>,
     ) -> Result<Response<proto::PutTreeReply>, Status> {
         let mut parts = request.into_inner();
-        let Some(Part::Head(proto::PutTreeHead { epoch, digest })) =
-            parts.message().await?.and_then(|m| m.part)
+        let Some(Part::Head(proto::PutTreeHead {
+            epoch,
+            digest,
+            show,
+        })) = parts.message().await?.and_then(|m| m.part)
         else {
             return Err(Status::invalid_argument("a tree begins with its head"));
         };
         self.agent.check_epoch(epoch)?;
         if self.agent.workspace.trees.path(&digest).is_some() {
+            self.show(&digest, show)?;
             return Ok(Response::new(proto::PutTreeReply {
                 bytes: 0,
                 entries: 0,
@@ -140,7 +171,7 @@ impl agent_server::Agent for Service {
             }));
         }
         let (chunks, arriving) = mpsc::channel(4);
-        let agent = self.agent.clone();
+        let (agent, name) = (self.agent.clone(), digest.clone());
         let unpacking = tokio::task::spawn_blocking(move || {
             let mut incoming = Incoming {
                 arriving,
@@ -155,7 +186,7 @@ impl agent_server::Agent for Service {
             agent
                 .workspace
                 .trees
-                .put(&digest, Shared(&cell), || cell.borrow_mut().verify())
+                .put(&name, Shared(&cell), || cell.borrow_mut().verify())
         });
         while let Some(message) = parts.message().await? {
             let piece = match message.part {
@@ -173,6 +204,7 @@ impl agent_server::Agent for Service {
         let unpacked = unpacking
             .await
             .map_err(|e| Status::internal(e.to_string()))??;
+        self.show(&digest, show)?;
         Ok(Response::new(proto::PutTreeReply {
             bytes: unpacked.bytes,
             entries: unpacked.entries,
@@ -185,6 +217,11 @@ impl agent_server::Agent for Service {
         request: Request<proto::StartRunRequest>,
     ) -> Result<Response<proto::StartRunReply>, Status> {
         let proto::StartRunRequest { epoch, id, spec } = request.into_inner();
+        if self.receiving {
+            return Err(Status::unavailable(
+                "this agent only receives the program: another one runs it later",
+            ));
+        }
         let spec: RunRequest = serde_json::from_slice(&spec).map_err(|e| {
             Status::invalid_argument(format!("the request of the run cannot be read: {e}"))
         })?;
@@ -268,9 +305,9 @@ async fn watch_run(agent: Arc<Agent>, run: Arc<Run>, mut from: u64, events: mpsc
         let Look {
             progress,
             lines,
+            more,
             result,
         } = run.look(from);
-        let more = lines.len() == 512;
         if told.as_ref() != Some(&progress) {
             let json = serde_json::to_vec(&progress).unwrap_or_default();
             if events.send(Event::Progress(json)).await.is_err() {

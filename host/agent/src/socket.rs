@@ -3,17 +3,13 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio_stream::wrappers::UnixListenerStream;
 
 use crate::agent::Agent;
-use crate::server::Service;
-
-/// Time for the last answers to reach their clients.
-const FAREWELL: Duration = Duration::from_secs(2);
+use crate::serving::until_stopped;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
@@ -50,35 +46,10 @@ async fn bind(path: &Path) -> Result<UnixListener, SocketError> {
 pub async fn serve(
     agent: Arc<Agent>,
     path: &Path,
-    mut stop: watch::Receiver<bool>,
+    stop: watch::Receiver<bool>,
 ) -> Result<(), SocketError> {
     let listener = bind(path).await?;
-    let (shutdown, mut asked) = watch::channel(false);
-    let (idle, mut is_idle) = watch::channel(false);
-    let service = Service {
-        agent: agent.clone(),
-        shutdown,
-    }
-    .into_server();
-    let ending = async move {
-        tokio::select! {
-            _ = stop.wait_for(|s| *s) => {}
-            _ = asked.wait_for(|s| *s) => {}
-        }
-        // Watchers are still served while the run ends.
-        agent.stop().await;
-        idle.send_replace(true);
-    };
-    let serving = tonic::transport::Server::builder().serve_with_incoming_shutdown(
-        service,
-        UnixListenerStream::new(listener),
-        ending,
-    );
-    let served = tokio::select! {
-        served = serving => served,
-        // A client that does not hang up must not keep the agent.
-        () = async { let _ = is_idle.wait_for(|i| *i).await; tokio::time::sleep(FAREWELL).await } => Ok(()),
-    };
+    let served = until_stopped(agent, UnixListenerStream::new(listener), stop, false).await;
     let _ = std::fs::remove_file(path);
     Ok(served?)
 }

@@ -63,6 +63,9 @@ pub struct RunRequest {
     /// Plain variables from the backend adapter, added to the workspace's own environment.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
+    /// How to get the backend's token, where the workspace's environment has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<LoginExchange>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub config: Vec<ConfigItem>,
     /// Pulumi ESC environments to import, in order.
@@ -94,6 +97,19 @@ pub enum ProgramSource {
     ProjectOnly { name: String, runtime: String },
 }
 
+/// Exchanges the workspace's own token for one of the backend (OAuth 2.0 token exchange, RFC 8693). It is carried out in
+/// the workspace: neither token is ever with the operator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LoginExchange {
+    /// Whom the workspace's own token is made for.
+    pub audience: String,
+    /// Where to exchange, `https` only.
+    pub url: String,
+    /// Fields to send. The agent adds `subject_token`, from where it is mounted in the workspace.
+    pub form: BTreeMap<String, String>,
+}
+
 /// One configuration value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -115,7 +131,8 @@ pub enum ConfigValue {
     /// Stated in the Stack itself.
     #[serde(rename_all = "camelCase")]
     Inline { value: Value },
-    /// A file below the workspace's mounts. With `json` its content is parsed.
+    /// A file below the workspace's mounts, `.../OBJECT/KEY`; a relative one is below the workspace directory. With `json`
+    /// its content is parsed.
     #[serde(rename_all = "camelCase")]
     File { path: String, json: bool },
     /// A variable of the workspace's environment.

@@ -48,6 +48,7 @@ pub fn agent_failure(error: &ClientError) -> Failure {
         ClientError::Refused(_) => (FailureClass::Invalid, "AgentRefused"),
         ClientError::StaleEpoch(_) => (FailureClass::Unavailable, "NotLeader"),
         ClientError::TreeUnreadable(_) => (FailureClass::Unavailable, "TreeUnreadable"),
+        ClientError::Untrusted { .. } => (FailureClass::Unavailable, "AgentUntrusted"),
         ClientError::Unreachable { .. }
         | ClientError::UnknownRun(_)
         | ClientError::Stopping(_)

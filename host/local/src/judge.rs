@@ -121,13 +121,16 @@ fn before_the_cli(reason: &str) -> Option<FailureClass> {
         | "PulumiVersionTooLow"
         | "PulumiUnusable"
         | "ConfigFileMissing"
+        | "ConfigFileUnreadable"
         | "ConfigEnvMissing"
+        | "LoginTokenMissing"
+        | "LoginRefused"
+        | "LoginUnavailable"
         | "StateDirUnusable"
         | "SecretsUnreadable" => FailureClass::Unavailable,
-        "ConfigFileTooLarge" | "ConfigNotText" | "ConfigNotJson" | "ConfigPathInvalid"
-        | "DirOutside" | "ProjectMissing" | "ProjectInvalid" | "SettingsInvalid" => {
-            FailureClass::Invalid
-        }
+        "ConfigFileTooLarge" | "ConfigFileOutside" | "ConfigNotText" | "ConfigNotJson"
+        | "ConfigPathInvalid" | "LoginInvalid" | "DirOutside" | "ProjectMissing"
+        | "ProjectInvalid" | "SettingsInvalid" => FailureClass::Invalid,
         _ => return None,
     })
 }

@@ -47,22 +47,31 @@ pub fn check_all(place: &Place) -> Result<()> {
 /// # Errors
 /// When the target is missing and rustup is too, or cannot add it.
 pub fn wasm_target(place: &Place) -> Result<()> {
+    let why = "the built-in plugins are components compiled for it";
+    rust_target(place, WASM_TARGET, why)
+}
+
+/// As [`wasm_target`], for any target; `why` says what it is for.
+///
+/// # Errors
+/// When the target is missing and rustup is too, or cannot add it.
+pub fn rust_target(place: &Place, target: &str, why: &'static str) -> Result<()> {
     let mut rustc = Command::new("rustc");
     rustc.current_dir(&place.root);
-    let folder = capture(rustc.args(["--print", "target-libdir", "--target", WASM_TARGET]))?;
+    let folder = capture(rustc.args(["--print", "target-libdir", "--target", target]))?;
     if Path::new(&folder).is_dir() {
         return Ok(());
     }
     if find_on_path("rustup", None).is_none() {
         return Err(Error::MissingProgram {
-            program: format!("the Rust target {WASM_TARGET}"),
-            why: "the built-in plugins are components compiled for it",
+            program: format!("the Rust target {target}"),
+            why,
             how: "install Rust through rustup, which can add it",
         });
     }
     let mut rustup = Command::new("rustup");
     rustup.current_dir(&place.root);
-    run(rustup.args(["target", "add", WASM_TARGET]))
+    run(rustup.args(["target", "add", target]))
 }
 
 /// # Errors

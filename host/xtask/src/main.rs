@@ -1,5 +1,6 @@
 //! Developer commands: `cargo xtask --help`.
 
+mod agent_static;
 mod bench;
 mod binaries;
 mod ci;
@@ -64,6 +65,10 @@ enum Subject {
     },
     /// Build the components, then `windlass` and `windlass-agent`.
     Build,
+    /// Build the agent for images that nobody knows beforehand: one file, no shared library.
+    ///
+    /// Needs `musl-gcc` (Debian and Ubuntu: musl-tools). Says where the file is and how large.
+    AgentStatic,
     /// Run the tests of all rings and count them.
     ///
     /// Ring 1 is units, components and hostile input; ring 2 the simulator; ring 3 the real
@@ -132,6 +137,7 @@ fn perform(command: Subject) -> Result<Option<Tally>> {
         Subject::Tools { pinned } => tools::make(&place, pinned)?,
         Subject::Plugins { check } => plugins::make(&place, check)?,
         Subject::Build => binaries::make(&place)?,
+        Subject::AgentStatic => agent_static::make(&place)?,
         Subject::Test { rings, filters } => return test::run(&place, &rings, &filters).map(Some),
         Subject::Quickstart { destroy } => quickstart::deploy(&place, destroy)?,
         Subject::Bench { arguments } => bench::run_all(&place, &arguments)?,

@@ -141,6 +141,7 @@ impl Workspace {
                 dir: PROJECT.to_owned(),
             },
             env: BTreeMap::from([("PULUMI_BACKEND_URL".to_owned(), self.backend())]),
+            login: None,
             config: Vec::new(),
             environments: Vec::new(),
             options: RunOptions::default(),

@@ -12,6 +12,11 @@ use super::locked;
 
 /// Lines of a run that are kept for whoever asks later.
 const LINES_KEPT: usize = 4096;
+/// And their bytes, unless the agent is given less memory.
+pub const BYTES_KEPT: usize = 8 << 20;
+/// What a watcher gets at once.
+const LINES_AT_ONCE: usize = 512;
+const BYTES_AT_ONCE: usize = 256 << 10;
 
 /// A line of a run's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +33,8 @@ pub struct Seen {
     pub progress: RunProgress,
     lines: VecDeque<LogLine>,
     next_line: u64,
+    bytes: usize,
+    most_bytes: usize,
     pub result: Option<RunResult>,
     /// The result comes from the journal: values of its secret outputs are to be read again.
     pub masked: bool,
@@ -48,6 +55,8 @@ pub struct Run {
 pub struct Look {
     pub progress: RunProgress,
     pub lines: Vec<LogLine>,
+    /// There are more lines already.
+    pub more: bool,
     pub result: Option<RunResult>,
 }
 
@@ -55,23 +64,31 @@ impl Seen {
     pub fn add_line(&mut self, stderr: bool, text: String) {
         let number = self.next_line;
         self.next_line += 1;
+        self.bytes += text.len();
         self.lines.push_back(LogLine {
             number,
             stderr,
             text,
         });
-        if self.lines.len() > LINES_KEPT {
-            self.lines.pop_front();
+        while self.lines.len() > LINES_KEPT || self.bytes > self.most_bytes {
+            let Some(oldest) = self.lines.pop_front() else {
+                break;
+            };
+            self.bytes -= oldest.text.len();
         }
     }
 }
 
 impl Run {
-    pub fn new(request: RunRequest, accepted_at_ms: i64) -> Run {
+    pub fn new(request: RunRequest, accepted_at_ms: i64, most_bytes: usize) -> Run {
+        let seen = Seen {
+            most_bytes,
+            ..Seen::default()
+        };
         Run {
             request,
             accepted_at_ms,
-            seen: Mutex::default(),
+            seen: Mutex::new(seen),
             changed: watch::channel(0).0,
             orders: watch::channel(None).0,
         }
@@ -82,17 +99,26 @@ impl Run {
         self.changed.send_modify(|n| *n += 1);
     }
 
-    /// Everything from a line on; at most 512 lines at once.
+    /// Everything from a line on; of the lines as many as are good to have in memory twice.
     pub fn look(&self, from: u64) -> Look {
         let seen = locked(&self.seen);
-        let lines = seen
+        let mut bytes = 0;
+        let lines: Vec<LogLine> = seen
             .lines
             .iter()
             .filter(|l| l.number >= from)
-            .take(512)
+            .take(LINES_AT_ONCE)
+            .take_while(|l| {
+                let first = bytes == 0;
+                bytes += l.text.len();
+                first || bytes <= BYTES_AT_ONCE
+            })
             .cloned()
             .collect();
         Look {
+            more: lines
+                .last()
+                .is_some_and(|last| last.number + 1 < seen.next_line),
             progress: seen.progress.clone(),
             lines,
             result: seen.result.clone(),

@@ -1,7 +1,6 @@
 //! What an agent answers, and why it did not.
 
 use std::io;
-use std::path::Path;
 use std::pin::Pin;
 
 use futures::Stream;
@@ -9,6 +8,9 @@ use tonic::{Code, Status};
 use windlass_api::run::{RunProgress, RunResult, RunState};
 
 use crate::agent::LogLine;
+use crate::tls::trust_problem;
+
+use super::tame::LONGEST_TEXT;
 
 /// Why an agent did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +18,9 @@ pub enum ClientError {
     /// Nobody answers there. The agent may be gone; what it runs may go on.
     #[error("no agent answers at {place}: {message}")]
     Unreachable { place: String, message: String },
+    /// Somebody answers there who is not the agent that should, or who does not take this side for the operator.
+    #[error("the agent at {place} and the operator do not trust each other: {message}")]
+    Untrusted { place: String, message: String },
     /// Another run, or a person, has the workspace.
     #[error("{0}")]
     Busy(String),
@@ -38,8 +43,18 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    pub(super) fn of(place: &Path, status: Status) -> ClientError {
-        let text = status.message().to_owned();
+    /// `distrust` is what the agent's side of the connection had against this one.
+    pub(super) fn of(place: &str, status: Status, distrust: Option<String>) -> ClientError {
+        // A reconnection that failed carries its own cause.
+        let lost = matches!(
+            status.code(),
+            Code::Unavailable | Code::Unknown | Code::Internal
+        );
+        if let Some(message) = trust_problem(&status).or(distrust.filter(|_| lost)) {
+            let place = place.to_owned();
+            return ClientError::Untrusted { place, message };
+        }
+        let text: String = status.message().chars().take(LONGEST_TEXT).collect();
         match status.code() {
             Code::ResourceExhausted => ClientError::Busy(text),
             Code::FailedPrecondition => ClientError::StaleEpoch(text),
@@ -47,10 +62,15 @@ impl ClientError {
             Code::Unavailable if text == "the agent is stopping" => ClientError::Stopping(text),
             Code::Unavailable | Code::Unknown | Code::Cancelled | Code::DeadlineExceeded => {
                 ClientError::Unreachable {
-                    place: place.display().to_string(),
+                    place: place.to_owned(),
                     message: text,
                 }
             }
+            // The transport's own words for messages that are too large or are none.
+            Code::OutOfRange if text.starts_with("Error, decoded message length too large") => {
+                ClientError::Unreadable(text)
+            }
+            Code::Internal if text.starts_with("failed to decode") => ClientError::Unreadable(text),
             _ => ClientError::Refused(text),
         }
     }

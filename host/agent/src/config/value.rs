@@ -1,10 +1,11 @@
 //! Reads configuration values from where they stand: the request, a file, a variable.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use serde_json::Value;
 use windlass_api::run::{ConfigItem, ConfigValue};
+
+use crate::mounts::MountError;
 
 /// A file that holds one value is never larger than this.
 const LARGEST_FILE: u64 = 4 << 20;
@@ -30,16 +31,14 @@ impl std::fmt::Debug for Resolved {
 #[allow(clippy::enum_variant_names)]
 #[derive(Debug, thiserror::Error)]
 pub enum ValueError {
-    #[error("the config key {key:?} takes its value from the file {path:?}: {source}")]
-    ConfigFileMissing {
-        key: String,
-        path: String,
-        source: std::io::Error,
-    },
-    #[error(
-        "the config key {key:?} takes its value from the file {path:?}, which is larger than 4 MiB"
-    )]
-    ConfigFileTooLarge { key: String, path: String },
+    #[error("the config key {key:?} takes its value from a file, and {source}")]
+    ConfigFileMissing { key: String, source: MountError },
+    #[error("the config key {key:?} takes its value from a file, and {source}")]
+    ConfigFileTooLarge { key: String, source: MountError },
+    #[error("the config key {key:?} takes its value from a file, and {source}")]
+    ConfigFileOutside { key: String, source: MountError },
+    #[error("the config key {key:?} takes its value from a file, and {source}")]
+    ConfigFileUnreadable { key: String, source: MountError },
     #[error(
         "the config key {key:?} takes its value from the variable {name:?}, which the workspace does not have"
     )]
@@ -63,18 +62,35 @@ impl ValueError {
         match self {
             ValueError::ConfigFileMissing { .. } => "ConfigFileMissing",
             ValueError::ConfigFileTooLarge { .. } => "ConfigFileTooLarge",
+            ValueError::ConfigFileOutside { .. } => "ConfigFileOutside",
+            ValueError::ConfigFileUnreadable { .. } => "ConfigFileUnreadable",
             ValueError::ConfigEnvMissing { .. } => "ConfigEnvMissing",
             ValueError::ConfigNotText { .. } => "ConfigNotText",
             ValueError::ConfigNotJson { .. } => "ConfigNotJson",
         }
     }
+
+    fn of_file(key: &str, source: MountError) -> ValueError {
+        let key = key.to_owned();
+        match source {
+            MountError::NoKey { .. } | MountError::NoObject { .. } => {
+                ValueError::ConfigFileMissing { key, source }
+            }
+            MountError::TooLarge { .. } => ValueError::ConfigFileTooLarge { key, source },
+            MountError::Outside { .. } => ValueError::ConfigFileOutside { key, source },
+            MountError::NoFile { .. } | MountError::Unreadable { .. } => {
+                ValueError::ConfigFileUnreadable { key, source }
+            }
+        }
+    }
 }
 
-/// Gives every item its value. A key without a namespace gets the project's; files are found below `workspace`.
+/// Gives every item its value, as it is now. A key without a namespace gets the project's; `read` reads a file of at most
+/// so many bytes.
 pub fn resolve(
     items: &[ConfigItem],
     project: &str,
-    workspace: &Path,
+    read: impl Fn(&str, u64) -> Result<Vec<u8>, MountError>,
     env: &BTreeMap<String, String>,
 ) -> Result<Vec<Resolved>, ValueError> {
     items
@@ -89,20 +105,9 @@ pub fn resolve(
             let value = match value {
                 ConfigValue::Inline { value } => value.clone(),
                 ConfigValue::File { path, json } => {
-                    let missing = |source| ValueError::ConfigFileMissing {
-                        key: key.clone(),
-                        path: path.clone(),
-                        source,
-                    };
-                    let file = workspace.join(path);
-                    if std::fs::metadata(&file).map_err(missing)?.len() > LARGEST_FILE {
-                        return Err(ValueError::ConfigFileTooLarge {
-                            key: key.clone(),
-                            path: path.clone(),
-                        });
-                    }
                     let place = format!("the file {path:?}");
-                    let bytes = std::fs::read(&file).map_err(missing)?;
+                    let bytes =
+                        read(path, LARGEST_FILE).map_err(|e| ValueError::of_file(key, e))?;
                     let text = String::from_utf8(bytes).map_err(|_| ValueError::ConfigNotText {
                         key: key.clone(),
                         place: place.clone(),
@@ -178,7 +183,8 @@ mod tests {
         std::fs::write(dir.path().join("broken"), "{canary").unwrap();
         std::fs::write(dir.path().join("bytes"), [0xff, 0xfe]).unwrap();
         let env = BTreeMap::from([("VAR".to_owned(), "from env".to_owned())]);
-        let run = |value| resolve(&[item("k", value)], "proj", dir.path(), &env);
+        let read = |name: &str, most| crate::mounts::read(name, dir.path(), &[], most);
+        let run = |value| resolve(&[item("k", value)], "proj", read, &env);
         let file = |path: &str, json| ConfigValue::File {
             path: path.into(),
             json,
@@ -197,6 +203,10 @@ mod tests {
         assert_eq!(
             run(file("gone", false)).unwrap_err().reason(),
             "ConfigFileMissing"
+        );
+        assert_eq!(
+            run(file("/etc/hostname", false)).unwrap_err().reason(),
+            "ConfigFileOutside"
         );
         assert_eq!(
             run(file("bytes", false)).unwrap_err().reason(),

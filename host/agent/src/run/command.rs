@@ -5,7 +5,12 @@ use std::path::Path;
 use windlass_api::run::{Operation, RunOptions, RunRequest};
 
 /// Arguments after the program's name.
-pub fn arguments(request: &RunRequest, settings: &Path, events: &Path) -> Vec<String> {
+pub fn arguments(
+    request: &RunRequest,
+    settings: &Path,
+    events: &Path,
+    log_level: Option<u8>,
+) -> Vec<String> {
     let RunOptions {
         parallel,
         message,
@@ -36,6 +41,9 @@ pub fn arguments(request: &RunRequest, settings: &Path, events: &Path) -> Vec<St
     args.push("--suppress-outputs".into());
     if operation.mutates() {
         args.extend(["--yes".into(), "--skip-preview".into()]);
+    }
+    if let Some(level) = log_level.filter(|l| *l > 0) {
+        args.extend(["--logtostderr".into(), format!("--verbose={level}")]);
     }
     if let Some(parallel) = parallel {
         args.push(format!("--parallel={parallel}"));

@@ -5,12 +5,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use windlass_api::run::{ProgramSource, ProjectInfo, RunRequest};
+use zeroize::Zeroizing;
 
 use crate::cli::{Cli, CliError, Finder};
 use crate::config::{PathError, ValueError};
 use crate::crypter::{Crypter, CrypterError};
 use crate::environment::{self, Env};
 use crate::file_backend::FileStack;
+use crate::login::{self, LoginError, Logins};
+use crate::mounts::MountError;
 use crate::project::{Project, ProjectError};
 use crate::redact::Redactor;
 use crate::tree::Trees;
@@ -21,8 +24,19 @@ pub struct Workspace {
     /// Directory that relative names of files belong to.
     pub dir: PathBuf,
     pub state_dir: PathBuf,
+    /// Directories that absolute names of files may lead into.
+    pub mounts: Vec<PathBuf>,
     /// The workspace's own environment.
     pub env: Env,
+    /// The CLI's home, unless the environment names another.
+    pub home: PathBuf,
+    /// A person who comes into the pod is to find the program and its stack.
+    pub in_pod: bool,
+    /// Bytes of a run's log that are kept.
+    pub log_bytes: usize,
+    pub logins: Logins,
+    /// Verbosity of the CLI's own log.
+    pub pulumi_log_level: Option<u8>,
     pub trees: Trees,
     /// The program that is started as supervisor: this very binary.
     pub supervisor: PathBuf,
@@ -36,6 +50,30 @@ pub struct Workspace {
 impl Workspace {
     pub fn run_dir(&self, id: &str) -> PathBuf {
         self.state_dir.join("runs").join(id)
+    }
+
+    /// The environment of a run without its backend's token.
+    pub fn env_with(&self, added: &Env) -> Env {
+        environment::compose(&self.env, added, &self.home)
+    }
+
+    /// Reads a mounted file, or one of the workspace directory.
+    pub fn read(&self, name: &str, most: u64) -> Result<Vec<u8>, MountError> {
+        crate::mounts::read(name, &self.dir, &self.mounts, most)
+    }
+
+    /// The token that a request's exchange gives; none where there is none, or the environment has one.
+    pub async fn login(
+        &self,
+        request: &RunRequest,
+        env: &Env,
+    ) -> Result<Option<Zeroizing<String>>, LoginError> {
+        match &request.login {
+            Some(exchange) if !login::has_token(env) => {
+                self.logins.token(exchange, env).await.map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// The crypter of a passphrase and a salt, made once.
@@ -81,6 +119,8 @@ pub enum RunError {
     Path(#[from] PathError),
     #[error(transparent)]
     Crypter(#[from] CrypterError),
+    #[error(transparent)]
+    Login(#[from] LoginError),
     #[error("the tree {digest} is not in this workspace")]
     TreeMissing { digest: String },
     #[error("the directory {dir:?} leads out of the source")]
@@ -110,6 +150,7 @@ impl RunError {
             RunError::Value(e) => e.reason(),
             RunError::Path(_) => "ConfigPathInvalid",
             RunError::Crypter(_) => "SecretsUnreadable",
+            RunError::Login(e) => e.reason(),
             RunError::TreeMissing { .. } => "TreeMissing",
             RunError::DirOutside { .. } => "DirOutside",
             RunError::CommandFailed { .. } => "CommandFailed",
@@ -121,33 +162,33 @@ impl RunError {
 }
 
 /// A directory below another, named by a request: no way out of it.
-fn below(base: &Path, dir: &str) -> Result<PathBuf, RunError> {
+pub fn below(base: &Path, dir: &str) -> Option<PathBuf> {
     use std::path::Component;
-    let outside = || RunError::DirOutside {
-        dir: dir.to_owned(),
-    };
     let mut path = base.to_owned();
     for part in Path::new(dir.trim_start_matches('/')).components() {
         match part {
             Component::Normal(name) => path.push(name),
             Component::CurDir => {}
-            Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
-                return Err(outside());
-            }
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return None,
         }
     }
-    Ok(path)
+    Some(path)
 }
 
 impl Context {
     /// Finds everything that a run stands on. Changes nothing but the run's own folder.
     pub async fn open(workspace: Arc<Workspace>, request: RunRequest) -> Result<Context, RunError> {
         let dir = workspace.run_dir(&request.id);
-        let env = environment::compose(&workspace.env, &request.env, &workspace.state_dir);
+        let env = workspace.env_with(&request.env);
         environment::prepare_home(&env)?;
         let mut redactor = Redactor::default();
         environment::note_secrets(&env, &mut redactor);
         let cli = workspace.finder.find(&env).await?;
+        let inside = |base: &Path, dir: &str| {
+            below(base, dir).ok_or_else(|| RunError::DirOutside {
+                dir: dir.to_owned(),
+            })
+        };
         let project = match &request.program {
             ProgramSource::Tree { digest, dir } => {
                 let tree = workspace
@@ -156,10 +197,10 @@ impl Context {
                     .ok_or_else(|| RunError::TreeMissing {
                         digest: digest.clone(),
                     })?;
-                Project::find(&below(&tree, dir)?, dir)?
+                Project::find(&inside(&tree, dir)?, dir)?
             }
             ProgramSource::WorkspacePath { dir } => {
-                Project::find(&below(&workspace.dir, dir)?, dir)?
+                Project::find(&inside(&workspace.dir, dir)?, dir)?
             }
             ProgramSource::ProjectOnly { name, runtime } => {
                 let info = ProjectInfo {
@@ -185,6 +226,16 @@ impl Context {
             project,
             file_stack,
         })
+    }
+
+    /// Gets the backend's token, if that is how the backend is entered. Only CLI processes see it.
+    pub async fn log_in(&mut self) -> Result<(), RunError> {
+        if let Some(token) = self.workspace.login(&self.request, &self.env).await? {
+            self.redactor.add(&token);
+            self.env
+                .insert(login::TOKEN.to_owned(), token.as_str().to_owned());
+        }
+        Ok(())
     }
 
     /// The stack's own name, without organization and project.

@@ -54,11 +54,15 @@ pub async fn adopt(
             let items = crate::config::resolve(
                 &context.request.config,
                 &context.project.info.name,
-                &context.workspace.dir,
+                |name, most| context.workspace.read(name, most),
                 &context.env,
             );
             for item in items.unwrap_or_default().iter().filter(|i| i.secret) {
                 context.redactor.add_json(&item.value);
+            }
+            // Only what is read afterwards needs it.
+            if let Err(e) = context.log_in().await {
+                tracing::warn!("{e}");
             }
             let heard = follow(&context, None, started_at_ms, before, orders, listener).await;
             finish(&context, heard, started_at_ms, listener).await
@@ -118,6 +122,13 @@ async fn operate(
     listener: &dyn Listener,
     started_at_ms: i64,
 ) -> Result<Heard, RunError> {
+    context.log_in().await?;
+    if context.workspace.in_pod {
+        // For the convenience of people: a run goes on without it.
+        if let Err(e) = crate::visit::prepare(context) {
+            tracing::warn!("a person in the pod may not find the stack: {e}");
+        }
+    }
     prepare::release_locks(context)?;
     prepare::write_settings(context).await?;
     if let Some(mark) = prepare::dependencies_mark(context) {
@@ -136,6 +147,7 @@ async fn operate(
             &context.request,
             &context.dir.join(prepare::SETTINGS),
             &context.dir.join("events"),
+            context.workspace.pulumi_log_level,
         );
         listener.starting();
         let child = launch(context, args, slot)?;

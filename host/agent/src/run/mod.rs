@@ -12,7 +12,7 @@ mod outputs;
 mod prepare;
 mod tail;
 
-pub use context::Workspace;
+pub use context::{Context, Workspace, below};
 pub use execute::{adopt, barred, execute};
 pub use follow::Listener;
 pub use outputs::reread;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use windlass_api::run::OutputValue;
+use windlass_api::run::{OutputValue, RunRequest};
 
-use super::context::Context;
+use super::context::{Context, Workspace};
 use crate::cli::{Cli, Given};
 use crate::crypter::Crypter;
 use crate::environment::{self, Env};
@@ -27,7 +27,7 @@ pub async fn reveal(context: &Context, outputs: &mut Outputs) -> Result<(), Outp
     if from_state(context, outputs).is_some() {
         return Ok(());
     }
-    let revealed = reread(&context.cli, &context.env, &context.request.stack, outputs).await;
+    let revealed = ask(&context.cli, &context.env, &context.request.stack, outputs).await;
     if revealed.is_err() {
         outputs.retain(|_, o| !o.secret);
     }
@@ -96,11 +96,21 @@ fn open(value: &Value, crypter: &Crypter) -> Option<Value> {
 
 /// Asks the CLI for the values of all secret outputs.
 pub async fn reread(
-    cli: &Cli,
-    env: &Env,
-    stack: &str,
+    workspace: &Workspace,
+    request: &RunRequest,
     outputs: &mut Outputs,
 ) -> Result<(), OutputsError> {
+    let failed = |e: &dyn std::fmt::Display| OutputsError(e.to_string());
+    let mut env = workspace.env_with(&request.env);
+    let cli = workspace.finder.find(&env).await.map_err(|e| failed(&e))?;
+    let token = workspace.login(request, &env).await;
+    if let Some(token) = token.map_err(|e| failed(&e))? {
+        env.insert(crate::login::TOKEN.to_owned(), token.as_str().to_owned());
+    }
+    ask(&cli, &env, &request.stack, outputs).await
+}
+
+async fn ask(cli: &Cli, env: &Env, stack: &str, outputs: &mut Outputs) -> Result<(), OutputsError> {
     let args = [
         "stack",
         "output",

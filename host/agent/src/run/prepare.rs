@@ -186,7 +186,7 @@ pub async fn write_settings(context: &mut Context) -> Result<(), RunError> {
     let items = config::resolve(
         &context.request.config,
         &name,
-        &context.workspace.dir,
+        |name, most| context.workspace.read(name, most),
         &context.env,
     )?;
     for item in items.iter().filter(|i| i.secret) {
@@ -294,6 +294,11 @@ pub fn dependencies_mark(context: &Context) -> Option<(PathBuf, String)> {
             hash.update((bytes.len() as u64).to_le_bytes());
             hash.update(bytes);
         }
+    }
+    // Plugins are installed into the CLI's home. In a pod that goes with the container, while this mark stays.
+    if let Some(home) = context.env.get("PULUMI_HOME") {
+        let made = std::fs::metadata(home).and_then(|m| m.created());
+        hash.update(format!("{home} {made:?}", made = made.ok()));
     }
     let place = hex::encode(Sha256::digest(dir.as_os_str().as_encoded_bytes()));
     Some((

@@ -132,6 +132,12 @@ impl Bench {
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
 
+    /// Where the next agent's output goes, without an extension.
+    pub fn next_log(&mut self) -> PathBuf {
+        self.stdout += 1;
+        self.path(&format!("agent-{}", self.stdout))
+    }
+
     /// Starts the agent and connects to it.
     pub async fn start(&mut self) -> AgentClient {
         self.stdout += 1;
@@ -196,6 +202,7 @@ impl Bench {
                 dir: project.to_owned(),
             },
             env: BTreeMap::from([("PULUMI_BACKEND_URL".to_owned(), self.backend())]),
+            login: None,
             config: Vec::new(),
             environments: Vec::new(),
             options: RunOptions::default(),
