@@ -6,6 +6,7 @@ use crate::binaries::{self, with_folders};
 use crate::error::Result;
 use crate::place::Place;
 use crate::process::{cargo, run};
+use crate::tools::Group;
 use crate::{plugins, tools};
 
 /// Builds what the benchmarks measure and runs them with `arguments`.
@@ -13,7 +14,7 @@ use crate::{plugins, tools};
 /// # Errors
 /// When something does not compile, or a benchmark fails.
 pub fn run_all(place: &Place, arguments: &[OsString]) -> Result<()> {
-    tools::make(place, false)?;
+    tools::make(place, &[Group::Pulumi], false)?;
     plugins::make(place, false)?;
     let binaries = place.target.join("release");
     let mut build = cargo();

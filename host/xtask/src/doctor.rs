@@ -32,6 +32,7 @@ pub fn check_all(place: &Place) -> Result<()> {
     line("cc", cc());
     line("git", git());
     line("pulumi", pulumi(place));
+    line("kubernetes", kubernetes());
     if missing == 0 {
         println!("This machine has everything.");
         return Ok(());
@@ -123,4 +124,14 @@ fn pulumi(place: &Place) -> Result<String> {
         "install Go 1.26 or newer, or put a pulumi with pulumi-language-yaml on PATH",
     )?;
     Ok(format!("{why_build}; the pinned one is built with {go}"))
+}
+
+fn kubernetes() -> Result<String> {
+    let go = found(
+        "go",
+        "version",
+        "the control plane that tests run against is built with it",
+        "install Go 1.26 or newer",
+    )?;
+    Ok(format!("the pinned control plane is built with {go}"))
 }

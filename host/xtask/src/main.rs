@@ -7,6 +7,8 @@ mod ci;
 mod crds;
 mod doctor;
 mod error;
+mod go_tool;
+mod k8s_tools;
 mod place;
 mod plugins;
 mod process;
@@ -28,6 +30,7 @@ use crate::error::Result;
 use crate::place::Place;
 use crate::rings::Ring;
 use crate::tally::Tally;
+use crate::tools::Group;
 
 /// Everything a developer of Windlass does, one command each.
 ///
@@ -47,12 +50,15 @@ enum Subject {
     /// Says one sentence for each thing that is missing: what, what for, how to get it. Adds the
     /// Rust target for components by itself.
     Doctor,
-    /// Make `pulumi` and its YAML language host in target/tools.
+    /// Make in target/tools what the tests need: `pulumi`, and a Kubernetes control plane.
     ///
     /// Takes the pulumi on PATH when it is new enough and has pulumi-language-yaml beside it or on
-    /// PATH; else builds the versions pinned in tests/tools/pulumi with Go, which takes some
-    /// minutes the first time and nothing after.
+    /// PATH; else builds the versions pinned in tests/tools/pulumi with Go. etcd and Kubernetes are
+    /// always built, as pinned in tests/tools/k8s. That takes some minutes the first time and
+    /// nothing after.
     Tools {
+        /// Make only these.
+        groups: Vec<Group>,
         /// Build the pinned versions whatever is on PATH.
         #[arg(long)]
         pinned: bool,
@@ -72,7 +78,7 @@ enum Subject {
     /// Run the tests of all rings and count them.
     ///
     /// Ring 1 is units, components and hostile input; ring 2 the simulator; ring 3 the real
-    /// pulumi, real processes and a real Git server. The last line says how many tests passed,
+    /// pulumi, real processes, a real Git server and a real Kubernetes control plane. The last line says how many tests passed,
     /// failed and were skipped; each reason for a skip is printed. Full output is in
     /// target/test-logs.
     Test {
@@ -134,7 +140,14 @@ fn perform(command: Subject) -> Result<Option<Tally>> {
     let place = Place::find()?;
     match command {
         Subject::Doctor => doctor::check_all(&place)?,
-        Subject::Tools { pinned } => tools::make(&place, pinned)?,
+        Subject::Tools { groups, pinned } => {
+            let groups = if groups.is_empty() {
+                Group::USUAL.to_vec()
+            } else {
+                groups
+            };
+            tools::make(&place, &groups, pinned)?;
+        }
         Subject::Plugins { check } => plugins::make(&place, check)?,
         Subject::Build => binaries::make(&place)?,
         Subject::AgentStatic => agent_static::make(&place)?,

@@ -45,7 +45,7 @@ impl Place {
         })
     }
 
-    /// `pulumi` and its YAML language host.
+    /// `pulumi`, its YAML language host, and the programs of a Kubernetes control plane.
     pub fn tools(&self) -> PathBuf {
         self.target.join("tools")
     }
@@ -68,6 +68,11 @@ impl Place {
     /// The Go module that pins the Pulumi CLI.
     pub fn pulumi_module(&self) -> PathBuf {
         self.root.join("tests/tools/pulumi")
+    }
+
+    /// The Go module that pins etcd and Kubernetes.
+    pub fn k8s_module(&self) -> PathBuf {
+        self.root.join("tests/tools/k8s")
     }
 
     /// `path` as a person in the workspace's root would type it.

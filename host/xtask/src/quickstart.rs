@@ -9,6 +9,7 @@ use std::process::Command;
 use crate::error::{AtPath, Error, Result};
 use crate::place::Place;
 use crate::process::{capture, run};
+use crate::tools::Group;
 use crate::{binaries, doctor, tools};
 
 /// The manifests, in the order in which a person should read them.
@@ -59,7 +60,7 @@ impl Layout {
 pub fn deploy(place: &Place, destroy: bool) -> Result<()> {
     doctor::cc()?;
     doctor::git()?;
-    tools::make(place, false)?;
+    tools::make(place, &[Group::Pulumi], false)?;
     binaries::make(place)?;
     let folder = place.target.join("quickstart");
     let layout = Layout::below(&folder);

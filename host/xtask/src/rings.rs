@@ -11,7 +11,8 @@ pub enum Ring {
     /// The simulator. Needs Rust.
     #[value(name = "2")]
     Simulator,
-    /// The real CLI, real processes, a real Git server. Needs Go (or a pulumi on PATH) and git.
+    /// The real CLI, real processes, a real Git server, a real Kubernetes control plane. Needs Go and
+    /// git.
     #[value(name = "3")]
     Real,
 }
@@ -24,7 +25,7 @@ impl Ring {
         match self {
             Self::Units => "ring 1: units, components, hostile input",
             Self::Simulator => "ring 2: the simulator",
-            Self::Real => "ring 3: the real pulumi, processes and Git",
+            Self::Real => "ring 3: the real pulumi, processes, Git and Kubernetes",
         }
     }
 
@@ -35,7 +36,11 @@ impl Ring {
             "windlass-sim" => Self::Simulator,
             "windlass-e2e" => Self::Real,
             // Their integration tests start real processes; their unit tests do not.
-            "windlass" | "windlass-agent" | "windlass-local" | "windlass-test-provider"
+            "windlass"
+            | "windlass-agent"
+            | "windlass-cluster"
+            | "windlass-local"
+            | "windlass-test-provider"
                 if integration =>
             {
                 Self::Real
@@ -55,6 +60,7 @@ mod tests {
         assert_eq!(Ring::of("windlass-core", true), Ring::Units);
         assert_eq!(Ring::of("windlass-agent", false), Ring::Units);
         assert_eq!(Ring::of("windlass-agent", true), Ring::Real);
+        assert_eq!(Ring::of("windlass-cluster", true), Ring::Real);
         assert_eq!(Ring::of("windlass-e2e", false), Ring::Real);
         assert_eq!(Ring::of("windlass-sim", true), Ring::Simulator);
     }

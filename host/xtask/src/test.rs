@@ -11,6 +11,7 @@ use crate::rings::Ring;
 use crate::tally::Tally;
 use crate::test_build::{Built, TestBinary, build};
 use crate::test_run::Outcome;
+use crate::tools::Group;
 use crate::{doctor, plugins, test_run, tools};
 
 /// Tests append the reason of a skip to the file that this variable names, a line each, because the
@@ -37,10 +38,12 @@ pub fn run(place: &Place, rings: &[Ring], filters: &[String]) -> Result<Tally> {
         _ => std::fs::create_dir_all(&logs).at(&logs)?,
     }
     if rings.contains(&Ring::Real) {
-        match tools::make(place, false) {
-            // Its tests find no tools, say so, and are counted as skipped.
-            Err(missing @ Error::MissingProgram { .. }) => println!("SKIP: {missing}"),
-            other => other?,
+        for group in Group::USUAL {
+            match tools::make(place, &[group], false) {
+                // Its tests find no tools, say so, and are counted as skipped.
+                Err(missing @ Error::MissingProgram { .. }) => println!("SKIP: {missing}"),
+                other => other?,
+            }
         }
     }
     plugins::make(place, false)?;

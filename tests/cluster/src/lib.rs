@@ -1,0 +1,25 @@
+//! Kubernetes for tests: a real control plane, and a stand-in for a kubelet that runs pods as
+//! processes.
+//!
+//! Everything that is started here ends with the process that started it, however that one ends.
+
+pub mod audit;
+pub mod error;
+pub mod identity;
+#[cfg(target_os = "linux")]
+pub mod kubelet;
+#[cfg(target_os = "linux")]
+mod launch;
+mod pki;
+pub mod plane;
+pub mod process;
+mod tools;
+mod watchdog;
+
+pub use audit::{AuditEvent, AuditLog};
+pub use error::{Error, Result};
+pub use identity::Identity;
+#[cfg(target_os = "linux")]
+pub use kubelet::{FakeKubelet, Image, Images, KubeletOptions};
+pub use plane::{Component, ControlPlane, Options};
+pub use tools::{skip, tools_folder};
