@@ -12,7 +12,7 @@ pub mod kubelet;
 mod launch;
 mod pki;
 pub mod plane;
-pub mod process;
+mod process;
 mod tools;
 mod watchdog;
 

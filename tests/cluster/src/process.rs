@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,14 +15,13 @@ use crate::error::{At as _, Error, Result};
 use crate::watchdog::Watchdog;
 
 /// A child process that ends with this one, and with this value.
-pub struct Component {
+pub struct Program {
     name: String,
     child: Child,
-    log: PathBuf,
     watchdog: Arc<Watchdog>,
 }
 
-impl Component {
+impl Program {
     /// Starts `program` in a process group of its own, its output appended to `log`.
     ///
     /// # Errors
@@ -55,7 +54,6 @@ impl Component {
         Ok(Self {
             name: name.to_owned(),
             child,
-            log: log.to_owned(),
             watchdog: Arc::clone(watchdog),
         })
     }
@@ -63,11 +61,6 @@ impl Component {
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
-    }
-
-    /// Where its output is.
-    pub fn log(&self) -> &Path {
-        &self.log
     }
 
     /// How it ended, if it did.
@@ -112,7 +105,7 @@ impl Component {
     }
 }
 
-impl Drop for Component {
+impl Drop for Program {
     fn drop(&mut self) {
         self.kill();
     }

@@ -24,9 +24,9 @@ const LOOK: Duration = Duration::from_millis(40);
 /// The three processes; one that is stopped is `None`.
 pub struct Processes {
     // Dropped in this order, so that nobody complains about a lost server at length.
-    manager: Option<process::Component>,
-    apiserver: Option<process::Component>,
-    etcd: Option<process::Component>,
+    manager: Option<process::Program>,
+    apiserver: Option<process::Program>,
+    etcd: Option<process::Program>,
 }
 
 impl Processes {
@@ -59,7 +59,7 @@ impl Processes {
         Ok(processes)
     }
 
-    fn slot(&mut self, component: Component) -> &mut Option<process::Component> {
+    fn slot(&mut self, component: Component) -> &mut Option<process::Program> {
         match component {
             Component::Etcd => &mut self.etcd,
             Component::ApiServer => &mut self.apiserver,
@@ -94,10 +94,10 @@ fn start(
     ports: Ports,
     options: &Options,
     watchdog: &Arc<Watchdog>,
-) -> Result<process::Component> {
+) -> Result<process::Program> {
     let command = arguments::command(component, folder, ports, options)?;
     let log = log_path(folder, component);
-    process::Component::start(component.name(), command, &log, watchdog)
+    process::Program::start(component.name(), command, &log, watchdog)
 }
 
 /// Whether the API server says that it is ready. It says so when etcd answers, too.

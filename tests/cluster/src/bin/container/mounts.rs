@@ -61,9 +61,11 @@ fn devices(root: &Path) -> Result<()> {
     let folder = root.join("dev");
     make_folder(&folder.join("shm"))?;
     for name in DEVICES {
-        let target = folder.join(name);
-        make_file(&target)?;
-        bind(&Path::new("/dev").join(name), &target)?;
+        let (source, target) = (Path::new("/dev").join(name), folder.join(name));
+        if source.exists() {
+            make_file(&target)?;
+            bind(&source, &target)?;
+        }
     }
     for (name, target) in [
         ("fd", "/proc/self/fd"),
