@@ -7,7 +7,7 @@ use url::{Host, Url};
 
 use crate::error::FetchError;
 
-/// A checked address: http, https or an absolute local path, without user part.
+/// A checked address: http, https or an absolute local path, without user part; or ssh, with one.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Address(Url);
 
@@ -16,6 +16,17 @@ pub(crate) struct Address(Url);
 pub(crate) struct AddressRules {
     pub allow_file: bool,
     pub allow_loopback: bool,
+}
+
+/// Parts of an ssh address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SshAddress {
+    pub user: String,
+    /// In lower case; an IPv6 address in brackets.
+    pub host: String,
+    pub port: u16,
+    /// As the other side is told.
+    pub path: String,
 }
 
 impl Address {
@@ -27,11 +38,12 @@ impl Address {
     ) -> Result<Self, FetchError> {
         let mut url = Url::parse(text).map_err(|err| FetchError::UrlInvalid {
             detail: format!(
-                "{err}; it must begin with https:// (ssh and scp forms are not supported)"
+                "{err}; it must begin with https:// or ssh:// (git@host:path is ssh://git@host/~/path)"
             ),
         })?;
         match url.scheme() {
             "https" | "http" => {}
+            "ssh" => return Self::parse_ssh(url, rules),
             "file" if rules.allow_file => {}
             other => {
                 return Err(FetchError::SchemeNotAllowed {
@@ -80,6 +92,81 @@ impl Address {
             }
         }
         Ok(address)
+    }
+
+    /// The parser takes the parts of an ssh: address as they are written, so all of them are looked at here.
+    fn parse_ssh(mut url: Url, rules: AddressRules) -> Result<Self, FetchError> {
+        let invalid = |detail: &str| FetchError::UrlInvalid {
+            detail: detail.to_owned(),
+        };
+        if url.password().is_some() {
+            return Err(invalid(
+                "it contains a password; name a secret with a key in the Stack instead",
+            ));
+        }
+        url.set_fragment(None);
+        if url.query().is_some() {
+            return Err(invalid("it has a query part"));
+        }
+        let host = url.host_str().unwrap_or_default().to_ascii_lowercase();
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_[:]".contains(&byte);
+        if host.is_empty() || host.starts_with('-') || !host.bytes().all(plain) {
+            return Err(invalid("it names no host"));
+        }
+        url.set_host(Some(&host))
+            .map_err(|_| invalid("it names no host"))?;
+        if url.username().is_empty() {
+            // As Git servers have it, and PKO.
+            url.set_username("git").ok();
+        }
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        if url.username().starts_with('-') || !url.username().bytes().all(plain) {
+            return Err(invalid(
+                "its user name has other than letters, digits, . - and _",
+            ));
+        }
+        if url.port() == Some(22) {
+            url.set_port(None).ok();
+        }
+        let address = Address(url);
+        let Some(SshAddress { path, .. }) = address.ssh() else {
+            return Err(invalid("its path is no text"));
+        };
+        if path.is_empty()
+            || path == "/"
+            || path.starts_with('-')
+            || path.contains(char::is_control)
+        {
+            return Err(invalid("it names no repository"));
+        }
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        if let Ok(ip) = bare.parse::<IpAddr>() {
+            check_ip(ip, rules.allow_loopback)
+                .map_err(|detail| FetchError::AddressDenied { host, detail })?;
+        }
+        Ok(address)
+    }
+
+    /// Account, host and path of an ssh address.
+    pub fn ssh(&self) -> Option<SshAddress> {
+        if self.0.scheme() != "ssh" {
+            return None;
+        }
+        let path = percent_encoding::percent_decode_str(self.0.path())
+            .decode_utf8()
+            .ok()?;
+        // As Git has it: /~/x lies in the user's home, where a relative path begins; /~you/x in yours.
+        let path = match path.strip_prefix("/~/") {
+            Some(relative) => relative,
+            None if path.starts_with("/~") => &path[1..],
+            None => &path,
+        };
+        Some(SshAddress {
+            user: self.0.username().to_owned(),
+            host: self.0.host_str()?.to_owned(),
+            port: self.0.port().unwrap_or(22),
+            path: path.to_owned(),
+        })
     }
 
     /// The whole address; it holds no secret.
@@ -165,7 +252,23 @@ mod tests {
     fn reasons_by_address() {
         for (text, rules, credential, reason) in [
             ("file:///srv/repo", CLOSED, false, "SchemeNotAllowed"),
-            ("ssh://git@example.com/x", OPEN, false, "SchemeNotAllowed"),
+            ("ssh://git@127.0.0.1/x", CLOSED, true, "AddressDenied"),
+            ("ssh://git@[::1]/x", CLOSED, true, "AddressDenied"),
+            ("ssh://git@169.254.169.254/x", OPEN, true, "AddressDenied"),
+            ("ssh://git:hunter2@example.com/x", OPEN, true, "UrlInvalid"),
+            ("ssh://-oProxyCommand=id/x", OPEN, true, "UrlInvalid"),
+            (
+                "ssh://-oProxyCommand=id@example.com/x",
+                OPEN,
+                true,
+                "UrlInvalid",
+            ),
+            ("ssh://a%20b/x", OPEN, true, "UrlInvalid"),
+            ("ssh://git@example.com/", OPEN, true, "UrlInvalid"),
+            ("ssh://git@example.com/~/", OPEN, true, "UrlInvalid"),
+            ("ssh://git@example.com/~/-x", OPEN, true, "UrlInvalid"),
+            ("ssh://git@example.com/a%0Ab", OPEN, true, "UrlInvalid"),
+            ("ssh://git@example.com/x?y", OPEN, true, "UrlInvalid"),
             ("ext::sh -c id", OPEN, false, "SchemeNotAllowed"),
             ("git@example.com:x/y.git", OPEN, false, "UrlInvalid"),
             ("https://u:hunter2@example.com/x", OPEN, false, "UrlInvalid"),
@@ -195,6 +298,46 @@ mod tests {
             assert_eq!(err.reason(), reason, "{text}");
             assert!(!err.to_string().contains("hunter2"));
         }
+    }
+
+    #[test]
+    fn parts_of_ssh_addresses() {
+        for (text, user, host, port, path) in [
+            (
+                "ssh://git@Example.com/x.git",
+                "git",
+                "example.com",
+                22,
+                "/x.git",
+            ),
+            ("ssh://example.com:22/x", "git", "example.com", 22, "/x"),
+            (
+                "ssh://me@example.com:2222/~/a%20b",
+                "me",
+                "example.com",
+                2222,
+                "a b",
+            ),
+            (
+                "ssh://me@example.com/~you/x",
+                "me",
+                "example.com",
+                22,
+                "~you/x",
+            ),
+            ("ssh://git@[fd00::1]/x", "git", "[fd00::1]", 22, "/x"),
+        ] {
+            let address = Address::parse(text, CLOSED, true).unwrap();
+            let expected = SshAddress {
+                user: user.into(),
+                host: host.into(),
+                port,
+                path: path.into(),
+            };
+            assert_eq!(address.ssh(), Some(expected), "{text}");
+        }
+        let same = |text| Address::parse(text, CLOSED, true).unwrap();
+        assert!(same("ssh://example.com:22/x") == same("ssh://git@EXAMPLE.com/x#y"));
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ssh::SshConfig;
+
 /// Bounds of one fetch. Whatever exceeds one is an error on that fetch alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
@@ -95,6 +97,8 @@ pub struct FetchConfig {
     pub unsupported: Unsupported,
     /// The proxy to reach servers through.
     pub proxy: Option<Proxy>,
+    /// How repositories at ssh addresses are reached.
+    pub ssh: SshConfig,
     /// How many child processes may run at once.
     pub parallel: usize,
     /// How many of them for one host, so that one that hangs leaves the others theirs.
@@ -115,6 +119,7 @@ impl FetchConfig {
             extra_ca_pem: None,
             unsupported: Unsupported::default(),
             proxy: None,
+            ssh: SshConfig::default(),
             parallel: 8,
             parallel_per_host: 4,
             access_ttl: Duration::from_secs(600),

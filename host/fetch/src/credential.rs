@@ -18,6 +18,14 @@ pub enum Credential {
     Bearer { token: String },
     /// One header as the server wants it.
     Header { name: String, value: String },
+    /// A private key, for ssh addresses only.
+    SshKey {
+        /// In OpenSSH's or PEM form.
+        private_key: String,
+        passphrase: Option<String>,
+        /// Lines of a known_hosts file that hold beside the administrator's.
+        known_hosts: Option<String>,
+    },
 }
 
 impl std::fmt::Debug for Credential {
@@ -26,6 +34,7 @@ impl std::fmt::Debug for Credential {
             Credential::Basic { .. } => "Basic",
             Credential::Bearer { .. } => "Bearer",
             Credential::Header { .. } => "Header",
+            Credential::SshKey { .. } => "SshKey",
         };
         write!(f, "Credential::{kind}(redacted)")
     }
@@ -52,6 +61,9 @@ impl Credential {
                 format!("Bearer {}", token.trim_end()),
             ),
             Credential::Header { name, value } => (name.to_ascii_lowercase(), value.clone()),
+            Credential::SshKey { .. } => {
+                return Err(invalid("an ssh key opens ssh addresses only"));
+            }
         };
         let name_ok = !name.is_empty()
             && name
@@ -70,6 +82,18 @@ impl Credential {
         Ok((name, value))
     }
 
+    /// Whether it can open addresses of this kind, and is well formed as far as can be said here.
+    ///
+    /// # Errors
+    /// `CredentialInvalid`.
+    pub(crate) fn check(&self, ssh: bool) -> Result<(), FetchError> {
+        match (ssh, self) {
+            (true, Credential::SshKey { .. }) => Ok(()),
+            (true, _) => Err(invalid("ssh addresses are opened by an ssh key only")),
+            (false, _) => self.header().map(|_| ()),
+        }
+    }
+
     /// Distinguishes credentials without revealing them: a hash with a key that
     /// lives as long as this process.
     pub(crate) fn fingerprint(credential: Option<&Credential>, key: &[u8; 32]) -> Fingerprint {
@@ -78,10 +102,20 @@ impl Credential {
         };
         let mut hash = Sha256::new();
         hash.update(key);
-        let parts: [&str; 3] = match credential {
-            Credential::Basic { user, pass } => ["basic", user, pass],
-            Credential::Bearer { token } => ["bearer", token, ""],
-            Credential::Header { name, value } => ["header", name, value],
+        let parts: [&str; 4] = match credential {
+            Credential::Basic { user, pass } => ["basic", user, pass, ""],
+            Credential::Bearer { token } => ["bearer", token, "", ""],
+            Credential::Header { name, value } => ["header", name, value, ""],
+            Credential::SshKey {
+                private_key,
+                passphrase,
+                known_hosts,
+            } => [
+                "ssh",
+                private_key,
+                passphrase.as_deref().unwrap_or_default(),
+                known_hosts.as_deref().unwrap_or_default(),
+            ],
         };
         for part in parts {
             hash.update((part.len() as u64).to_le_bytes());

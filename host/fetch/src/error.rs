@@ -47,6 +47,15 @@ pub enum FetchError {
     )]
     CredentialsRefused { host: String },
 
+    #[error(
+        "no host key of {host} is known here, so that it cannot be told from an impostor; put its line of known_hosts into the administrator's file, or into the Secret under the key known_hosts"
+    )]
+    HostKeyUnknown { host: String },
+    #[error(
+        "{host} shows another host key than the one that is known, or a revoked one; if it was changed on purpose, correct its line of known_hosts"
+    )]
+    HostKeyChanged { host: String },
+
     // Not found.
     #[error("{host} has no repository at this address, or does not show it to these credentials")]
     RepositoryNotFound { host: String },
@@ -135,7 +144,10 @@ impl FetchError {
             | E::TimedOut { .. }
             | E::WorkerFailed { .. }
             | E::StoreFailed { .. } => ErrorClass::Unavailable,
-            E::CredentialsRequired { .. } | E::CredentialsRefused { .. } => ErrorClass::Denied,
+            E::CredentialsRequired { .. }
+            | E::CredentialsRefused { .. }
+            | E::HostKeyUnknown { .. }
+            | E::HostKeyChanged { .. } => ErrorClass::Denied,
             E::RepositoryNotFound { .. }
             | E::CommitNotFound { .. }
             | E::ArchiveNotFound { .. }

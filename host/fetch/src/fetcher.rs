@@ -268,6 +268,7 @@ impl Fetcher {
             unsupported: config.unsupported,
             allow_file: config.allow_file_urls,
             allow_loopback: config.allow_loopback,
+            ssh: reader.address.ssh().map(|_| config.ssh.settings()),
             scratch: scratch.path().to_owned(),
         };
         let outcome = child::run(&config.worker, &request, &host).await;
@@ -359,7 +360,12 @@ impl Fetcher {
     /// When the child process fails.
     #[cfg(feature = "test-probe")]
     pub async fn probe(&self, probe: crate::Probe) -> Result<BTreeMap<String, String>, FetchError> {
-        let reader = self.reader("https://probe.invalid/", None)?;
+        let url = if probe.ssh {
+            "ssh://probe.invalid/x"
+        } else {
+            "https://probe.invalid/"
+        };
+        let reader = self.reader(url, None)?;
         match self
             .ask(&reader, Operation::Probe(probe), None, |_| Ok(()))
             .await?
@@ -404,7 +410,7 @@ impl Fetcher {
         };
         let address = Address::parse(url, rules, credential.is_some())?;
         if let Some(credential) = credential {
-            credential.header()?;
+            credential.check(address.ssh().is_some())?;
         }
         Ok(Reader {
             address,

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Limits, Proxy, Unsupported};
 use crate::credential::Credential;
 use crate::error::FetchError;
+use crate::ssh::SshSettings;
 use crate::tree::Kind;
 
 /// File in the scratch directory with one JSON [`ExportedEntry`] per line.
@@ -29,6 +30,8 @@ pub(crate) struct WorkerRequest {
     pub unsupported: Unsupported,
     pub allow_file: bool,
     pub allow_loopback: bool,
+    /// For ssh addresses only.
+    pub ssh: Option<SshSettings>,
     /// The only directory that the child may write to.
     pub scratch: PathBuf,
 }

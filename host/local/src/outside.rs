@@ -241,6 +241,15 @@ pub fn fetch_credential(credential: &Credential) -> windlass_fetch::Credential {
             name: name.clone(),
             value: value.to_string(),
         },
+        Credential::SshKey {
+            private_key,
+            passphrase,
+            known_hosts,
+        } => windlass_fetch::Credential::SshKey {
+            private_key: private_key.to_string(),
+            passphrase: passphrase.as_ref().map(|text| text.to_string()),
+            known_hosts: known_hosts.as_ref().map(|text| text.to_string()),
+        },
     }
 }
 

@@ -1,70 +1,18 @@
 //! Finds the answer to one question, within the grants of the plugin that asks.
 
-use std::collections::HashMap;
-
 use serde_json::Value;
-use windlass_sdk::{Answer, Credential as Named, ErrorClass, Fault, Question, SecretName};
+use windlass_sdk::{
+    Answer, Credential as Named, ErrorClass, Fault, HttpRequest, HttpResponse, Question, SecretName,
+};
 use zeroize::Zeroizing;
 
 use crate::cache::Cache;
+use crate::capture::{self, Taken};
 use crate::egress::{self, Network};
 use crate::grants::Grants;
 use crate::outside::http::denied;
-use crate::outside::{Credential, Outside, Scope, SecretValue};
-
-/// Values of the secrets of one evaluation. They live here, beside the component, and nowhere else.
-#[derive(Default)]
-pub struct Vault(HashMap<SecretName, Zeroizing<Vec<u8>>>);
-
-impl Vault {
-    /// Takes what the plugin sealed in this round.
-    pub fn seal(&mut self, sealed: Vec<Vec<u8>>) {
-        for (index, value) in (0..).zip(sealed) {
-            self.0
-                .insert(SecretName::Sealed { index }, Zeroizing::new(value));
-        }
-    }
-
-    /// A credential with its values.
-    ///
-    /// # Errors
-    /// A secret that was never read, or is no text.
-    pub fn credential(&self, named: &Named) -> Result<Credential, Fault> {
-        let text = |secret: &windlass_sdk::Secret| {
-            let value = self.0.get(secret.name()).ok_or_else(|| {
-                fault(
-                    ErrorClass::Internal,
-                    "SecretUnknown",
-                    "a secret that was not asked for",
-                )
-            })?;
-            let text = std::str::from_utf8(value).map_err(|_| {
-                fault(
-                    ErrorClass::Invalid,
-                    "SecretInvalid",
-                    "the secret is no text",
-                )
-            })?;
-            // Secrets made by hand often end in a line feed.
-            Ok(Zeroizing::new(
-                text.trim_end_matches(['\n', '\r']).to_owned(),
-            ))
-        };
-        Ok(match named {
-            Named::Basic { username, password } => Credential::Basic {
-                username: text(username)?,
-                password: text(password)?,
-            },
-            Named::Bearer { token } => Credential::Bearer {
-                token: text(token)?,
-            },
-            Named::Header { name, value } => Credential::Header {
-                name: name.clone(),
-                value: text(value)?,
-            },
-        })
-    }
-}
+use crate::outside::{Outside, Scope, SecretValue};
+use crate::vault::Vault;
 
 /// What is needed to answer.
 pub struct Answering<'a> {
@@ -103,6 +51,7 @@ impl Answering<'_> {
                 };
                 self.secret(&name, key, kept, vault).await
             }
+            Question::IdAt { pointer } => self.id(pointer).await,
             Question::KubeGet { object } => {
                 if !self.grants.may_read(object) {
                     let message =
@@ -119,7 +68,9 @@ impl Answering<'_> {
                 auth,
             } => {
                 self.interface("git")?;
-                let url = self.url(url).await?;
+                let url = egress::check_repository(url, self.grants, self.network)
+                    .await
+                    .map_err(|error| denied(&error))?;
                 let credential = auth
                     .as_ref()
                     .map(|auth| vault.credential(auth))
@@ -130,25 +81,40 @@ impl Answering<'_> {
                     .await?;
                 Ok(Answer::Refs { refs })
             }
-            Question::HttpSend { request, auth } => {
-                self.interface("http")?;
-                let url = self.url(&request.url).await?;
-                let credential = auth
-                    .as_ref()
-                    .map(|auth| vault.credential(auth))
-                    .transpose()?;
-                let response = self
-                    .outside
-                    .http_send(
-                        self.scope,
-                        request,
-                        &url,
-                        credential.as_ref(),
-                        self.grants,
-                        self.response_bytes,
-                    )
-                    .await?;
-                Ok(Answer::Http { response })
+            Question::HttpSend { request, auth } => Ok(Answer::Http {
+                response: self.send(request, auth.as_ref(), vault).await?,
+            }),
+            Question::HttpCapture {
+                request,
+                auth,
+                capture,
+                exchange,
+            } => {
+                let response = self.send(request, auth.as_ref(), vault).await?;
+                let Taken { response, values } = capture::take(response, capture);
+                let found = values.iter().map(Option::is_some).collect();
+                for (pointer, value) in capture.iter().zip(values) {
+                    let name = SecretName::Captured {
+                        exchange: *exchange,
+                        pointer: pointer.clone(),
+                    };
+                    if let Some(value) = value {
+                        vault.keep(name, value);
+                    }
+                }
+                Ok(Answer::Captured { response, found })
+            }
+            Question::CacheGetSecret { key, origin } => {
+                let held = vault.value(origin)?;
+                let Some(value) = self.cache.get_secret(self.scope, key, &held) else {
+                    return Ok(Answer::NoSecret);
+                };
+                let name = SecretName::Cached {
+                    key: key.clone(),
+                    origin: Box::new(origin.clone()),
+                };
+                vault.keep(name, value);
+                Ok(Answer::Secret)
             }
             Question::CacheGet { key } => Ok(Answer::Cached {
                 value: self.cache.get(self.scope, key),
@@ -168,10 +134,48 @@ impl Answering<'_> {
         ))
     }
 
-    async fn url(&self, url: &str) -> Result<egress::Checked, Fault> {
-        egress::check(url, self.grants, self.network)
+    async fn send(
+        &self,
+        request: &HttpRequest,
+        auth: Option<&Named>,
+        vault: &mut Vault,
+    ) -> Result<HttpResponse, Fault> {
+        self.interface("http")?;
+        let url = egress::check(&request.url, self.grants, self.network)
             .await
-            .map_err(|error| denied(&error))
+            .map_err(|error| denied(&error))?;
+        let credential = auth.map(|auth| vault.credential(auth)).transpose()?;
+        self.outside
+            .http_send(
+                self.scope,
+                request,
+                &url,
+                credential.as_ref(),
+                self.grants,
+                self.response_bytes,
+            )
+            .await
+    }
+
+    /// The number behind a reference that says it is an identifier.
+    async fn id(&self, pointer: &str) -> Result<Answer, Fault> {
+        self.interface("secrets")?;
+        if !(pointer.ends_with("ID") || pointer.ends_with("Id")) {
+            let message = format!("{pointer} does not say by its name that it is an identifier");
+            return Err(fault(ErrorClass::Denied, "SecretDenied", &message));
+        }
+        let (name, key) = reference(self.object, pointer, &self.scope.namespace)?;
+        let value = self.read(&name, &key).await?;
+        let digits = std::str::from_utf8(&value).map_or("", str::trim);
+        let number = (!digits.is_empty()
+            && digits.len() <= 15
+            && digits.bytes().all(|byte| byte.is_ascii_digit()))
+        .then(|| digits.parse().ok())
+        .flatten();
+        number.map(|value| Answer::Id { value }).ok_or_else(|| {
+            let message = format!("what {pointer} refers to is no number of up to 15 digits");
+            fault(ErrorClass::Denied, "SecretDenied", &message)
+        })
     }
 
     async fn secret(
@@ -182,11 +186,14 @@ impl Answering<'_> {
         vault: &mut Vault,
     ) -> Result<Answer, Fault> {
         self.interface("secrets")?;
+        let value = self.read(name, key).await?;
+        vault.keep(kept, value);
+        Ok(Answer::Secret)
+    }
+
+    async fn read(&self, name: &str, key: &str) -> Result<Zeroizing<Vec<u8>>, Fault> {
         match self.outside.secret(self.scope, name, key).await? {
-            SecretValue::Value(value) => {
-                vault.0.insert(kept, value);
-                Ok(Answer::Secret)
-            }
+            SecretValue::Value(value) => Ok(value),
             SecretValue::NoSecret => Err(fault(
                 ErrorClass::NotFound,
                 "SecretNotFound",

@@ -9,7 +9,6 @@ use windlass_sdk::{
     Outcome, Previous, ReportedLock, Resolution, Session,
 };
 
-use crate::answer::Vault;
 use crate::call::{Call, Output};
 use crate::egress;
 use crate::error::PluginError;
@@ -19,6 +18,7 @@ use crate::load::Plugin;
 use crate::outside::http::denied;
 use crate::redact;
 use crate::transcript::Failed;
+use crate::vault::Vault;
 
 impl PluginHost {
     /// What is wrong with a spec.
@@ -73,11 +73,13 @@ impl PluginHost {
         };
         let Evaluation {
             result,
-            vault,
+            mut vault,
             mut transcript,
         } = self.evaluate(&plugin, call, work).await;
         let result = match result {
-            Ok(Output::Resolution(resolution)) => self.resolved(&plugin, resolution, &vault).await,
+            Ok(Output::Resolution(resolution)) => {
+                self.resolved(&plugin, resolution, &mut vault).await
+            }
             Ok(_) => Err(PluginError::Host("resolve gave something else".into())),
             Err(error) => Err(error),
         };
@@ -184,30 +186,32 @@ impl PluginHost {
         &self,
         plugin: &Plugin,
         resolution: Resolution,
-        vault: &Vault,
+        vault: &mut Vault,
     ) -> Result<Resolved, PluginError> {
-        let (url, auth) = match &resolution.artifact {
-            Artifact::GitTree { url, auth, .. } | Artifact::Archive { url, auth, .. } => {
-                (Some(url), auth.as_ref())
-            }
+        let (grants, network) = (&plugin.grants, &self.0.evaluator.network);
+        let (checked, auth) = match &resolution.artifact {
+            Artifact::GitTree { url, auth, .. } => (
+                Some(egress::check_repository(url, grants, network).await),
+                auth.as_ref(),
+            ),
+            Artifact::Archive { url, auth, .. } => (
+                Some(egress::check(url, grants, network).await),
+                auth.as_ref(),
+            ),
             Artifact::Files { .. } | Artifact::WorkspacePath { .. } | Artifact::Other { .. } => {
                 (None, None)
             }
         };
-        let url = match url {
-            Some(url) => Some(
-                egress::check(url, &plugin.grants, &self.0.evaluator.network)
-                    .await
-                    .map_err(|error| {
-                        if error.is_temporary() {
-                            PluginError::Fault(denied(&error))
-                        } else {
-                            PluginError::UrlDenied {
-                                message: error.to_string(),
-                            }
-                        }
-                    })?,
-            ),
+        let url = match checked {
+            Some(checked) => Some(checked.map_err(|error| {
+                if error.is_temporary() {
+                    PluginError::Fault(denied(&error))
+                } else {
+                    PluginError::UrlDenied {
+                        message: error.to_string(),
+                    }
+                }
+            })?),
             None => None,
         };
         let credential = auth

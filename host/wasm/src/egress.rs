@@ -54,9 +54,31 @@ impl EgressError {
 /// # Errors
 /// The first rule that refuses.
 pub async fn check(text: &str, grants: &Grants, network: &Network) -> Result<Checked, EgressError> {
+    checked(text, grants, network, false).await
+}
+
+/// The same for a repository, which `ssh:` may lead to as well.
+///
+/// # Errors
+/// As [`check`].
+pub async fn check_repository(
+    text: &str,
+    grants: &Grants,
+    network: &Network,
+) -> Result<Checked, EgressError> {
+    checked(text, grants, network, true).await
+}
+
+async fn checked(
+    text: &str,
+    grants: &Grants,
+    network: &Network,
+    ssh: bool,
+) -> Result<Checked, EgressError> {
     let url = Url::parse(text).map_err(|error| EgressError::Malformed(error.to_string()))?;
     match url.scheme() {
         "https" | "http" => {}
+        "ssh" if ssh => {}
         "file" if grants.file_urls && url.host().is_none() => {
             return Ok(Checked {
                 url,
@@ -69,11 +91,17 @@ pub async fn check(text: &str, grants: &Grants, network: &Network) -> Result<Che
     if url.password().is_some() {
         return Err(EgressError::Password);
     }
-    let port = url.port_or_known_default().unwrap_or(443);
+    let default = if url.scheme() == "ssh" { 22 } else { 443 };
+    let port = url.port_or_known_default().unwrap_or(default);
     let host = url
         .host()
         .ok_or_else(|| EgressError::Malformed("no host".into()))?;
-    let name = host.to_string();
+    // The host of an ssh: URL is taken by the parser as it is written.
+    let name = host.to_string().to_ascii_lowercase();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_[:]".contains(&byte);
+    if name.is_empty() || name.starts_with('-') || !name.bytes().all(plain) {
+        return Err(EgressError::Malformed("the host is no name".into()));
+    }
     if !grants.may_reach(&name, port) || network.api_server.contains(&name) {
         return Err(EgressError::Host { host: name, port });
     }
@@ -246,6 +274,41 @@ mod tests {
                 .await
                 .is_ok()
         );
+        assert!(matches!(
+            check("ssh://git@10.0.0.7/a", &grants(), &network).await,
+            Err(EgressError::Scheme(_))
+        ));
+        let ssh = check_repository("ssh://git@10.0.0.7/a", &grants(), &network).await;
+        assert_eq!(
+            ssh.map(|it| it.addresses),
+            Ok(vec![([10, 0, 0, 7], 22).into()])
+        );
+        for bad in [
+            "ssh://git@127.0.0.1/a",
+            "ssh://git@localhost/a",
+            "ssh://git@[::1]/a",
+        ] {
+            let refused = check_repository(bad, &grants(), &network).await;
+            assert!(matches!(refused, Err(EgressError::Address { .. })), "{bad}");
+        }
+        for bad in [
+            "ssh://-oProxyCommand=x/a",
+            "ssh://a%20b/a",
+            "ssh://git:pw@10.0.0.7/a",
+        ] {
+            let refused = check_repository(bad, &grants(), &network).await;
+            assert!(
+                matches!(
+                    refused,
+                    Err(EgressError::Malformed(_) | EgressError::Password)
+                ),
+                "{bad}"
+            );
+        }
+        assert!(matches!(
+            check_repository("ssh://git@10.0.0.7/a", &named, &network).await,
+            Err(EgressError::Host { .. })
+        ));
         assert!(matches!(
             check("https://10.0.0.7/", &named, &network).await,
             Err(EgressError::Host { .. })

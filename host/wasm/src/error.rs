@@ -96,6 +96,8 @@ pub enum PluginError {
     LogFlood { limit_lines: usize },
     #[error("moved more than {limit_bytes} bytes in one call")]
     TransferExceeded { limit_bytes: usize },
+    #[error("made more than {limit} values of secrets in one call")]
+    TooManySecretsMade { limit: usize },
     #[error("asked more than {limit} questions")]
     TooManyQuestions { limit: u32 },
     #[error("took longer than {limit_ms} ms, waiting included")]
@@ -138,6 +140,7 @@ impl PluginError {
             | PluginError::Exit
             | PluginError::LogFlood { .. }
             | PluginError::TransferExceeded { .. }
+            | PluginError::TooManySecretsMade { .. }
             | PluginError::TooManyQuestions { .. }
             | PluginError::BadResult { .. }
             | PluginError::Diverged { .. }
@@ -159,6 +162,7 @@ impl PluginError {
             PluginError::Exit => "PluginExit",
             PluginError::LogFlood { .. } => "PluginLogFlood",
             PluginError::TransferExceeded { .. } => "PluginTransferExceeded",
+            PluginError::TooManySecretsMade { .. } => "PluginTooManySecretsMade",
             PluginError::TooManyQuestions { .. } => "PluginTooManyQuestions",
             PluginError::Timeout { .. } => "PluginTimeout",
             PluginError::Busy => "PluginBusy",
@@ -193,6 +197,7 @@ impl PluginError {
                 | PluginError::Exit
                 | PluginError::LogFlood { .. }
                 | PluginError::TransferExceeded { .. }
+                | PluginError::TooManySecretsMade { .. }
                 | PluginError::TooManyQuestions { .. }
                 | PluginError::BadResult { .. }
         )

@@ -6,17 +6,18 @@ use std::time::Instant;
 use serde_json::Value;
 use windlass_sdk::{Answer, Asked, LogLine};
 
-use crate::answer::{Answering, Vault};
+use crate::answer::Answering;
 use crate::cache::Cache;
 use crate::call::{Call, Output};
 use crate::egress::Network;
 use crate::error::PluginError;
 use crate::guest::plugin::RoundEnd;
-use crate::guest::round::Round;
+use crate::guest::round::{Puts, Round};
 use crate::load::Plugin;
 use crate::outside::{Outside, Scope};
 use crate::threads::Threads;
 use crate::transcript::{Failed, Transcript};
+use crate::vault::Vault;
 
 /// What every evaluation shares.
 pub struct Evaluator {
@@ -121,37 +122,57 @@ impl Evaluator {
             };
             match self.threads.run(&scope.namespace, job).await? {
                 RoundEnd::Done(done) => {
-                    vault.seal(done.sealed);
+                    vault.take(done.made);
                     record.logs = done.logs;
-                    for (key, json, ttl_ms) in done.puts {
-                        self.cache.put(scope, &key, &json, ttl_ms);
-                    }
+                    self.remember(scope, done.puts, vault);
                     return Ok(done.output);
                 }
                 RoundEnd::Failed {
                     error,
                     logs,
                     output,
+                    left,
                 } => {
+                    if let Some(left) = left {
+                        let (made, puts) = *left;
+                        vault.take(made);
+                        self.remember(scope, puts, vault);
+                    }
                     record.logs = logs;
                     record.output = String::from_utf8_lossy(&output).into_owned();
                     return Err(error);
                 }
-                RoundEnd::Ask { question, sealed } => {
+                RoundEnd::Ask { question, made } => {
                     if record.asked.len() >= plugin.limits.rounds as usize {
                         return Err(PluginError::TooManyQuestions {
                             limit: plugin.limits.rounds,
                         });
                     }
-                    vault.seal(sealed);
+                    vault.take(made);
                     let answer = answering.answer(&question, vault).await;
                     // One budget for all bodies of an evaluation, since all of them are kept.
-                    if let Ok(Answer::Http { response }) = &answer {
+                    if let Ok(Answer::Http { response } | Answer::Captured { response, .. }) =
+                        &answer
+                    {
                         answering.response_bytes =
                             answering.response_bytes.saturating_sub(response.body.len());
                     }
                     Arc::make_mut(&mut record.asked).push(Asked { question, answer });
                 }
+            }
+        }
+    }
+
+    fn remember(&self, scope: &Scope, puts: Puts, vault: &mut Vault) {
+        let Puts { values, secrets } = puts;
+        for (key, json, ttl_ms) in values {
+            self.cache.put(scope, &key, &json, ttl_ms);
+        }
+        for put in secrets {
+            // What cannot be made was never spent, and a cache may forget at any time.
+            if let (Ok(origin), Ok(value)) = (vault.value(&put.origin), vault.value(&put.value)) {
+                self.cache
+                    .put_secret(scope, &put.key, &origin, value, put.ttl_ms);
             }
         }
     }
@@ -183,6 +204,7 @@ impl Evaluator {
                 error,
                 logs,
                 output,
+                left: _,
             }) => {
                 replayed.logs = logs;
                 replayed.output = String::from_utf8_lossy(&output).into_owned();

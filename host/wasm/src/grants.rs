@@ -29,7 +29,8 @@ impl Builtins {
         let interfaces = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         Some(match name {
             "source-git" => Grants {
-                interfaces: interfaces(&["git", "secrets"]),
+                // `http` and `cache` for the installation tokens of GitHub Apps.
+                interfaces: interfaces(&["git", "secrets", "http", "cache"]),
                 any_host: true,
                 file_urls: true,
                 ..Grants::default()

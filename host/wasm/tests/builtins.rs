@@ -322,3 +322,49 @@ async fn what_a_spec_states_inline_reaches_no_transcript() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_key_for_ssh_is_handed_on() {
+    let dir = installed();
+    let outside = Arc::new(Table {
+        secrets: [
+            ("creds/sshPrivateKey", "-----BEGIN canary"),
+            ("creds/password", "sesame\n"),
+            ("creds/known_hosts", "10.0.0.7 ssh-ed25519 AAAA"),
+        ]
+        .map(|(name, value)| (name.into(), value.into()))
+        .into(),
+        ..repository()
+    });
+    let host = host(
+        &[dir.path()],
+        Policy::default(),
+        Network::default(),
+        outside.clone(),
+    )
+    .await;
+    let spec =
+        json!({"projectRepo": "git@10.0.0.7:org/a", "branch": "main", "gitAuthSecret": "creds"});
+    let done = host.resolve("git", &work(spec), None).await;
+    let resolved = done.result.unwrap();
+    assert!(matches!(
+        resolved.credential,
+        Some(Credential::SshKey {
+            passphrase: Some(_),
+            known_hosts: Some(_),
+            ..
+        })
+    ));
+    let checked = resolved.url.unwrap();
+    assert_eq!(
+        (checked.url.as_str(), checked.addresses[0].to_string()),
+        ("ssh://git@10.0.0.7/~/org/a", "10.0.0.7:22".to_owned())
+    );
+    let asked = outside.asked();
+    let expected = "key -----BEGIN canary sesame 10.0.0.7 ssh-ed25519 AAAA";
+    assert!(asked.last().unwrap().ends_with(expected), "{asked:?}");
+    let text = serde_json::to_string(&done.transcript).unwrap();
+    for secret in ["canary", "sesame", "AAAA"] {
+        assert!(!text.contains(secret), "{secret} in {text}");
+    }
+}

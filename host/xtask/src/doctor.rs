@@ -33,6 +33,25 @@ pub fn check_all(place: &Place) -> Result<()> {
     line("git", git());
     line("pulumi", pulumi(place));
     line("kubernetes", kubernetes());
+    for (program, used) in [
+        (
+            "ssh",
+            "repositories at ssh addresses; package openssh-client",
+        ),
+        (
+            "sshd",
+            "tests of those, skipped without it; package openssh-server",
+        ),
+    ] {
+        let there = find_on_path(program, None).or_else(|| {
+            let file = Path::new("/usr/sbin").join(program);
+            file.is_file().then_some(file)
+        });
+        match there {
+            Some(path) => println!("ok       {program:<14} {}", path.display()),
+            None => println!("optional {program:<14} for {used}"),
+        }
+    }
     if missing == 0 {
         println!("This machine has everything.");
         return Ok(());

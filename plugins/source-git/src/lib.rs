@@ -1,15 +1,17 @@
 //! The Git source provider: which commit a Stack's `projectRepo` stands for.
 
 mod auth;
+mod github_app;
 mod spec;
 
 use serde_json::Value;
 use windlass_sdk::{
-    Artifact, Descriptor, FieldError, GitRef, Host, ObjectRef, Plugin, PluginError, Resolution,
-    SourceProvider, SourceRequest, Wants,
+    Artifact, Descriptor, ErrorClass, FieldError, GitRef, Host, ObjectRef, Plugin, PluginError,
+    Resolution, SourceProvider, SourceRequest, Wants,
 };
 
-use spec::{Reference, Spec};
+use auth::Opening;
+use spec::{Checked, Reference, Spec};
 
 /// The plugin.
 pub struct Git;
@@ -25,7 +27,7 @@ impl Plugin for Git {
             summary: "Programs from Git repositories, by branch, tag or commit".into(),
             sources: vec!["git".into()],
             wants: Wants {
-                interfaces: vec!["git".into(), "secrets".into()],
+                interfaces: ["git", "secrets", "http", "cache"].map(Into::into).to_vec(),
                 any_host: true,
                 file_urls: true,
                 ..Wants::default()
@@ -72,14 +74,20 @@ pub fn resolve(
     request: &SourceRequest,
 ) -> Result<Resolution, PluginError> {
     let spec = Spec::parse(&request.spec).map_err(spec_invalid)?;
-    let checked = spec.check().map_err(spec_invalid)?;
+    let Checked { url, reference } = spec.check().map_err(spec_invalid)?;
     auth::check(&spec).map_err(spec_invalid)?;
-    let auth = auth::credential(host, &spec)?;
-    let (commit, polled) = match checked.reference {
+    let mut opening = auth::open(host, &spec, &url, request.now_ms)?;
+    let (commit, polled) = match reference {
         Reference::Hash(hash) => (hash.to_owned(), false),
-        Reference::Branch(name) => (look_up(host, checked.url, name, auth.as_ref())?, true),
+        Reference::Branch(name) => {
+            let commit = look_up(host, &url, name, &mut opening, request.now_ms)?;
+            (commit, true)
+        }
         // A commit that is no full hash names a reference, but is not followed.
-        Reference::Commit(name) => (look_up(host, checked.url, name, auth.as_ref())?, false),
+        Reference::Commit(name) => {
+            let commit = look_up(host, &url, name, &mut opening, request.now_ms)?;
+            (commit, false)
+        }
     };
     let interval = spec
         .resync_frequency_seconds
@@ -88,9 +96,9 @@ pub fn resolve(
     Ok(Resolution {
         revision: commit.clone(),
         artifact: Artifact::GitTree {
-            url: checked.url.to_owned(),
+            url: url.into_owned(),
             commit,
-            auth,
+            auth: opening.credential().cloned(),
             depth: spec.shallow.then_some(1),
         },
         dir: spec.repo_dir.clone(),
@@ -106,7 +114,8 @@ fn look_up(
     host: &(impl Host + ?Sized),
     url: &str,
     name: &str,
-    auth: Option<&windlass_sdk::Credential>,
+    opening: &mut Opening,
+    now_ms: u64,
 ) -> Result<String, PluginError> {
     let full = if name.starts_with("refs/") {
         vec![name.to_owned()]
@@ -114,7 +123,17 @@ fn look_up(
         vec![format!("refs/heads/{name}"), format!("refs/tags/{name}")]
     };
     let prefixes: Vec<&str> = full.iter().map(String::as_str).collect();
-    let refs = host.git_refs(url, &prefixes, auth)?;
+    let refs = match host.git_refs(url, &prefixes, opening.credential()) {
+        // A kept token may have been revoked meanwhile.
+        Err(error) if is_denial(&error) => match std::mem::replace(opening, Opening::Anonymous) {
+            Opening::GithubApp(token) if token.cached => {
+                *opening = Opening::GithubApp(token.renewed(host, now_ms)?);
+                host.git_refs(url, &prefixes, opening.credential())?
+            }
+            _ => return Err(error),
+        },
+        answer => answer?,
+    };
     // The answer is by prefix: `main` brings `main-old` along.
     full.iter()
         .find_map(|wanted| refs.iter().find(|found| found.name == *wanted))
@@ -125,6 +144,10 @@ fn look_up(
                 format!("no reference {name:?} in {url}"),
             )
         })
+}
+
+fn is_denial(error: &PluginError) -> bool {
+    matches!(error, PluginError::Fault(fault) if fault.class == ErrorClass::Denied)
 }
 
 fn commit_of(found: &GitRef) -> String {

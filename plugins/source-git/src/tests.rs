@@ -9,6 +9,8 @@ use windlass_sdk::{
 
 use super::{Git, resolve};
 
+mod app;
+
 const HEAD: &str = "1111111111111111111111111111111111111111";
 const TAG: &str = "2222222222222222222222222222222222222222";
 const TAGGED: &str = "3333333333333333333333333333333333333333";
@@ -35,6 +37,9 @@ fn refs(question: &Question) -> Result<Answer, Fault> {
             ],
         }),
         Question::SecretAt { .. } => Ok(Answer::Secret),
+        Question::IdAt { pointer } => Ok(Answer::Id {
+            value: if pointer.ends_with("appID") { 42 } else { 7 },
+        }),
         Question::SecretKeyAt { key, .. } if key == "accessToken" => Ok(Answer::Secret),
         _ => Err(Fault {
             class: ErrorClass::NotFound,
@@ -146,7 +151,25 @@ fn specs_that_cannot_be_meant() {
         refused(json!({"projectRepo": "https://git.test/a", "branch": "a", "commit": "b"})),
         "only one of \"commit\" or \"branch\" should be specified"
     );
-    assert!(refused(json!({"projectRepo": "git@git.test:a", "branch": "a"})).contains("ssh"));
+    for ssh in ["git@git.test:a", "ssh://git@git.test/a"] {
+        assert!(
+            refused(json!({"projectRepo": ssh, "branch": "a"})).contains("needs gitAuth.sshAuth")
+        );
+        let token = json!({"accessToken": {"type": "Secret", "secret": {"name": "s", "key": "t"}}});
+        let spec = json!({"projectRepo": ssh, "branch": "a", "gitAuth": token});
+        assert!(refused(spec).contains("needs gitAuth.sshAuth"));
+    }
+    let key = json!({"sshAuth": {"sshPrivateKey": {"type": "Secret", "secret": {"name": "s", "key": "k"}}}});
+    let spec = json!({"projectRepo": "https://git.test/a", "branch": "a", "gitAuth": key});
+    assert!(refused(spec).contains("needs an ssh address"));
+    let spec = json!({"projectRepo": "git@git.test:a", "branch": "a", "gitAuth": {"sshAuth": {}}});
+    assert!(refused(spec).contains("gitAuth.sshAuth.sshPrivateKey is missing"));
+    let spec = json!({"projectRepo": "http://git.test/a", "branch": "a", "gitAuth": app()});
+    assert!(refused(spec).contains("needs an https URL"));
+    assert!(
+        refused(json!({"projectRepo": "ftp://git.test/a", "branch": "a"}))
+            .contains("is not an https")
+    );
     assert!(
         refused(json!({"projectRepo": "https://git.test/a", "branch": "a", "gitAuth": {}}))
             .contains("one of")
@@ -204,4 +227,104 @@ fn a_secret_of_keys_gives_its_token() {
         key: "accessToken".into(),
     };
     assert_eq!(password.name(), &expected);
+}
+
+fn app() -> Value {
+    let reference = |key: &str| json!({"type": "Secret", "secret": {"name": "app", "key": key}});
+    json!({"githubApp": {"appID": reference("id"), "installationID": reference("installation"), "privateKey": reference("pem")}})
+}
+
+#[test]
+fn a_key_opens_ssh_addresses() {
+    let reference = |key: &str| json!({"type": "Secret", "secret": {"name": "s", "key": key}});
+    let spec = json!({"projectRepo": "git@git.test:org/a.git", "branch": "main",
+        "gitAuth": {"sshAuth": {"sshPrivateKey": reference("k"), "password": reference("p")},
+            // Fits https only.
+            "accessToken": reference("t")}});
+    let Artifact::GitTree {
+        url,
+        auth:
+            Some(Credential::SshKey {
+                private_key,
+                passphrase: Some(passphrase),
+                known_hosts: None,
+            }),
+        ..
+    } = run(spec.clone()).unwrap().artifact
+    else {
+        panic!("no key")
+    };
+    assert_eq!(url, "ssh://git@git.test/~/org/a.git");
+    let at = |pointer: &str| SecretName::At {
+        pointer: format!("/spec/gitAuth/sshAuth/{pointer}"),
+    };
+    assert_eq!(
+        (private_key.name(), passphrase.name()),
+        (&at("sshPrivateKey"), &at("password"))
+    );
+    assert_eq!(Git::watches(&Answers::new(vec![]), &spec).len(), 1);
+}
+
+#[test]
+fn the_keys_of_a_secret_are_those_that_fit_the_address() {
+    let with = |keys: &'static [&'static str]| {
+        move |question: &Question| match question {
+            Question::SecretKeyAt { key, .. } if keys.contains(&key.as_str()) => Ok(Answer::Secret),
+            other => refs(&match other {
+                Question::SecretKeyAt { pointer, .. } => Question::SecretKeyAt {
+                    pointer: pointer.clone(),
+                    key: "none".into(),
+                },
+                other => other.clone(),
+            }),
+        }
+    };
+    let run = |url: &str, keys| {
+        let spec = json!({"projectRepo": url, "branch": "main", "gitAuthSecret": "creds"});
+        let request = SourceRequest {
+            spec,
+            ..SourceRequest::default()
+        };
+        evaluate(|host| resolve(host, &request), with(keys)).map(|(found, _)| {
+            match found.artifact {
+                Artifact::GitTree { auth, .. } => auth,
+                _ => panic!("no tree"),
+            }
+        })
+    };
+    let (https, ssh) = ("https://git.test/a", "ssh://git@git.test/a");
+    let all: &[&str] = &["sshPrivateKey", "password", "known_hosts", "accessToken"];
+    assert!(matches!(
+        run(ssh, all),
+        Ok(Some(Credential::SshKey {
+            passphrase: Some(_),
+            known_hosts: Some(_),
+            ..
+        }))
+    ));
+    assert!(matches!(
+        run(https, all),
+        Ok(Some(Credential::Basic { .. }))
+    ));
+    assert!(matches!(
+        run(ssh, &["sshPrivateKey"]),
+        Ok(Some(Credential::SshKey {
+            passphrase: None,
+            known_hosts: None,
+            ..
+        }))
+    ));
+    assert!(
+        run(ssh, &["accessToken"])
+            .unwrap_err()
+            .message
+            .contains("sshPrivateKey")
+    );
+    assert!(
+        run(https, &["sshPrivateKey"])
+            .unwrap_err()
+            .message
+            .contains("ssh address")
+    );
+    assert_eq!(run(https, &[]), Ok(None));
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::error::PluginError;
 use crate::question::{GitRef, HttpRequest, HttpResponse};
+use crate::recipe::{Derivation, Part, Signature};
 use crate::types::{
     BackendRequest, Descriptor, Failure, FieldError, Health, LockHolder, LockVerdict, ObjectRef,
     Outcome, ReportedLock, Resolution, Session, SourceRequest,
@@ -85,8 +86,25 @@ pub trait Host {
     /// As [`Host::secret_at`].
     fn secret_key_at(&self, pointer: &str, key: &str) -> Result<Secret, PluginError>;
 
+    /// The identifier behind the Secret reference at `pointer`, whose field's name ends in `ID` or `Id`.
+    ///
+    /// # Errors
+    /// As [`Host::secret_at`]; `denied` for another field's name, and for anything else than up to 15 decimal digits.
+    fn id_at(&self, pointer: &str) -> Result<u64, PluginError>;
+
     /// Wraps what the plugin knows anyway.
     fn seal(&self, value: &[u8]) -> Secret;
+
+    /// A key from a key. Computed when it is spent: what is wrong with `key` is said there. An evaluation makes at most
+    /// 256 values with `derive`, `sign` and `join`.
+    fn derive(&self, how: Derivation, key: &Secret, prefix: &[u8], payload: &[u8]) -> Secret;
+
+    /// A signature of the payload, as bytes that the plugin does not see; `join` gives them a form. At most 16 in an
+    /// evaluation.
+    fn sign(&self, how: Signature, key: &Secret, payload: &[u8]) -> Secret;
+
+    /// A text with secrets in it, such as the value of a header, or a JWT. At most 64 KiB.
+    fn join(&self, parts: &[Part<'_>]) -> Secret;
 
     /// An object of the namespace under work, none if it does not exist.
     ///
@@ -101,6 +119,19 @@ pub trait Host {
         request: &HttpRequest,
         auth: Option<&Credential>,
     ) -> Result<HttpResponse, PluginError>;
+
+    /// As [`Host::http_send`], for an answer that holds secrets: what stands at the JSON pointers of `capture` is taken out
+    /// of the body wherever it occurs, and returned as secrets, none where nothing stood. A body that is no JSON is left
+    /// out altogether.
+    ///
+    /// # Errors
+    /// As [`Host::http_send`].
+    fn http_capture(
+        &self,
+        request: &HttpRequest,
+        auth: Option<&Credential>,
+        capture: &[&str],
+    ) -> Result<(HttpResponse, Vec<Option<Secret>>), PluginError>;
 
     /// References of a repository whose full names start with one of `prefixes`.
     ///
@@ -118,6 +149,15 @@ pub trait Host {
     fn cache_get(&self, key: &str) -> Result<Option<Value>, PluginError>;
 
     fn cache_put(&self, key: &str, value: &Value, ttl_ms: u64);
+
+    /// A secret that was put under `key` by whoever held the same `origin`.
+    ///
+    /// # Errors
+    /// Only [`PluginError::Ask`].
+    fn cache_get_secret(&self, key: &str, origin: &Secret) -> Result<Option<Secret>, PluginError>;
+
+    /// Keeps a secret for those who hold `origin`, the secret that it was obtained with. 0 forgets it.
+    fn cache_put_secret(&self, key: &str, origin: &Secret, value: &Secret, ttl_ms: u64);
 }
 
 /// Which secret it is. Names travel in questions and transcripts; values never do.
@@ -130,6 +170,15 @@ pub enum SecretName {
     KeyAt { pointer: String, key: String },
     /// The n-th value that the plugin sealed in this call.
     Sealed { index: u32 },
+    /// The n-th value that the plugin derived, signed or joined in this call.
+    Made { index: u32 },
+    /// What stood at a JSON pointer of the answer to the n-th capturing request of this call.
+    Captured { exchange: u32, pointer: String },
+    /// A secret of the cache, by its key and what it was obtained with.
+    Cached {
+        key: String,
+        origin: Box<SecretName>,
+    },
 }
 
 /// A secret that can be spent in a [`Credential`] and not read.
@@ -186,9 +235,30 @@ impl PartialEq for Secret {
 
 /// What a request is authenticated with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", tag = "type")]
+#[serde(
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    tag = "type"
+)]
 pub enum Credential {
-    Basic { username: Secret, password: Secret },
-    Bearer { token: Secret },
-    Header { name: String, value: Secret },
+    Basic {
+        username: Secret,
+        password: Secret,
+    },
+    Bearer {
+        token: Secret,
+    },
+    Header {
+        name: String,
+        value: Secret,
+    },
+    /// For `ssh:` URLs of repositories.
+    SshKey {
+        private_key: Secret,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        passphrase: Option<Secret>,
+        /// Lines of a known_hosts file that hold beside the administrator's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        known_hosts: Option<Secret>,
+    },
 }

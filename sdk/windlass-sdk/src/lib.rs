@@ -11,6 +11,7 @@ mod host;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod native;
 mod question;
+mod recipe;
 mod transcript;
 mod types;
 
@@ -23,5 +24,6 @@ pub use host::{
     Backend, Credential, HealthCheck, Host, Level, Plugin, Secret, SecretName, SourceProvider,
 };
 pub use question::{Answer, GitRef, HttpRequest, HttpResponse, Question};
+pub use recipe::{Derivation, Form, NamedPart, Part, Recipe, Signature};
 pub use transcript::{Asked, LogLine};
 pub use types::*;

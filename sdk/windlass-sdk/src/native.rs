@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::error::{ErrorClass, Fault, PluginError};
 use crate::host::{Credential, Host, Level, Secret, SecretName};
 use crate::question::{Answer, GitRef, HttpRequest, HttpResponse, Question};
+use crate::recipe::{Derivation, Part, Recipe, Signature};
 use crate::transcript::{Asked, LogLine};
 use crate::types::ObjectRef;
 
@@ -19,6 +20,19 @@ pub struct Answers {
     sealed: Cell<u32>,
     logs: RefCell<Vec<LogLine>>,
     puts: RefCell<Vec<(String, Value, u64)>>,
+    recipes: RefCell<Vec<Recipe>>,
+    exchanges: Cell<u32>,
+    secret_puts: RefCell<Vec<SecretPut>>,
+}
+
+/// A secret that a plugin put into the cache, by names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretPut {
+    pub key: String,
+    pub origin: SecretName,
+    pub value: SecretName,
+    /// Milliseconds; 0 forgets.
+    pub ttl_ms: u64,
 }
 
 impl Answers {
@@ -41,6 +55,23 @@ impl Answers {
     /// Lines logged so far.
     pub fn logs(&self) -> Vec<LogLine> {
         self.logs.borrow().clone()
+    }
+
+    /// What the plugin derived, signed and joined so far: the n-th is [`SecretName::Made`] `{ index: n }`.
+    pub fn recipes(&self) -> Vec<Recipe> {
+        self.recipes.borrow().clone()
+    }
+
+    /// Secrets that the plugin put into the cache so far.
+    pub fn secret_puts(&self) -> Vec<SecretPut> {
+        self.secret_puts.borrow().clone()
+    }
+
+    fn make(&self, recipe: Recipe) -> Secret {
+        let mut recipes = self.recipes.borrow_mut();
+        let index = u32::try_from(recipes.len()).unwrap_or(u32::MAX);
+        recipes.push(recipe);
+        named(SecretName::Made { index })
     }
 
     fn find(&self, question: Question) -> Result<Answer, PluginError> {
@@ -129,6 +160,38 @@ impl Host for Answers {
         }
     }
 
+    fn id_at(&self, pointer: &str) -> Result<u64, PluginError> {
+        match self.find(Question::IdAt {
+            pointer: pointer.into(),
+        })? {
+            Answer::Id { value } => Ok(value),
+            _ => mismatch(),
+        }
+    }
+
+    fn derive(&self, how: Derivation, key: &Secret, prefix: &[u8], payload: &[u8]) -> Secret {
+        self.make(Recipe::Derive {
+            how,
+            key: key.name.clone(),
+            prefix: prefix.into(),
+            payload: payload.into(),
+        })
+    }
+
+    fn sign(&self, how: Signature, key: &Secret, payload: &[u8]) -> Secret {
+        self.make(Recipe::Sign {
+            how,
+            key: key.name.clone(),
+            payload: payload.into(),
+        })
+    }
+
+    fn join(&self, parts: &[Part<'_>]) -> Secret {
+        self.make(Recipe::Join {
+            parts: parts.iter().map(Part::named).collect(),
+        })
+    }
+
     fn seal(&self, _value: &[u8]) -> Secret {
         let index = self.sealed.get();
         self.sealed.set(index + 1);
@@ -154,6 +217,35 @@ impl Host for Answers {
             auth: auth.cloned(),
         })? {
             Answer::Http { response } => Ok(response),
+            _ => mismatch(),
+        }
+    }
+
+    fn http_capture(
+        &self,
+        request: &HttpRequest,
+        auth: Option<&Credential>,
+        capture: &[&str],
+    ) -> Result<(HttpResponse, Vec<Option<Secret>>), PluginError> {
+        let exchange = self.exchanges.get();
+        self.exchanges.set(exchange + 1);
+        match self.find(Question::HttpCapture {
+            request: request.clone(),
+            auth: auth.cloned(),
+            capture: capture.iter().map(|pointer| (*pointer).into()).collect(),
+            exchange,
+        })? {
+            Answer::Captured { response, found } if found.len() == capture.len() => {
+                let secrets = capture.iter().zip(found).map(|(pointer, found)| {
+                    found.then(|| {
+                        named(SecretName::Captured {
+                            exchange,
+                            pointer: (*pointer).into(),
+                        })
+                    })
+                });
+                Ok((response, secrets.collect()))
+            }
             _ => mismatch(),
         }
     }
@@ -190,6 +282,37 @@ impl Host for Answers {
         self.puts
             .borrow_mut()
             .push((key.into(), value.clone(), ttl_ms));
+    }
+
+    fn cache_get_secret(&self, key: &str, origin: &Secret) -> Result<Option<Secret>, PluginError> {
+        let puts = self.secret_puts.borrow();
+        if let Some(put) = puts
+            .iter()
+            .rev()
+            .find(|put| put.key == key && put.origin == origin.name)
+        {
+            return Ok((put.ttl_ms > 0).then(|| named(put.value.clone())));
+        }
+        match self.find(Question::CacheGetSecret {
+            key: key.into(),
+            origin: origin.name.clone(),
+        })? {
+            Answer::Secret => Ok(Some(named(SecretName::Cached {
+                key: key.into(),
+                origin: Box::new(origin.name.clone()),
+            }))),
+            Answer::NoSecret => Ok(None),
+            _ => mismatch(),
+        }
+    }
+
+    fn cache_put_secret(&self, key: &str, origin: &Secret, value: &Secret, ttl_ms: u64) {
+        self.secret_puts.borrow_mut().push(SecretPut {
+            key: key.into(),
+            origin: origin.name.clone(),
+            value: value.name.clone(),
+            ttl_ms,
+        });
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::host::Credential;
+use crate::host::{Credential, SecretName};
 use crate::types::ObjectRef;
 
 /// One question to the host. Equal questions are told apart by their occurrence in the call.
@@ -17,6 +17,10 @@ pub enum Question {
         pointer: String,
         key: String,
     },
+    /// The identifier behind a reference: a number, and no secret.
+    IdAt {
+        pointer: String,
+    },
     KubeGet {
         object: ObjectRef,
     },
@@ -24,6 +28,15 @@ pub enum Question {
         request: HttpRequest,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         auth: Option<Credential>,
+    },
+    HttpCapture {
+        request: HttpRequest,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        auth: Option<Credential>,
+        /// JSON pointers into the body of the response.
+        capture: Vec<String>,
+        /// Which of the call's capturing requests it is, from 0.
+        exchange: u32,
     },
     GitRefs {
         url: String,
@@ -34,6 +47,11 @@ pub enum Question {
     CacheGet {
         key: String,
     },
+    CacheGetSecret {
+        key: String,
+        /// What the secret was obtained with.
+        origin: SecretName,
+    },
 }
 
 /// What the host found.
@@ -42,11 +60,22 @@ pub enum Question {
 pub enum Answer {
     /// The secret exists; its value stays with the host.
     Secret,
+    /// The cache has no such secret.
+    NoSecret,
+    Id {
+        value: u64,
+    },
     Object {
         object: Option<Value>,
     },
     Http {
         response: HttpResponse,
+    },
+    Captured {
+        /// Without the captured values.
+        response: HttpResponse,
+        /// For each pointer, whether something stood there.
+        found: Vec<bool>,
     },
     Refs {
         refs: Vec<GitRef>,

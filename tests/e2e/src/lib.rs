@@ -2,4 +2,5 @@
 
 pub mod git_repo;
 pub mod git_server;
+pub mod ssh_server;
 pub mod world;

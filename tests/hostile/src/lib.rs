@@ -4,6 +4,8 @@
 
 #![cfg_attr(not(target_arch = "wasm32"), allow(dead_code))]
 
+mod secrets;
+
 use serde_json::Value;
 use windlass_sdk::{
     Artifact, Credential, Descriptor, FieldError, File, Host, HttpRequest, Level, ObjectRef,
@@ -54,7 +56,11 @@ impl SourceProvider for Evil {
     ) -> Result<Resolution, PluginError> {
         let config = host.config();
         let url = text(&config, "url", "");
-        match config["mode"].as_str().unwrap_or_default() {
+        let mode = text(&config, "mode", "");
+        if let Some(done) = secrets::run(host, &mode, &config) {
+            return done;
+        }
+        match mode.as_str() {
             "loop" => spin(),
             "memory" => hoard(),
             "memories" => {

@@ -2,81 +2,17 @@
 //! goes on being served.
 #![allow(clippy::unwrap_used)]
 
+mod evil;
 #[path = "../../../host/wasm/tests/support/mod.rs"]
 mod support;
 
-use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::Arc;
 
+use evil::{denied, resolve, setting};
 use serde_json::{Value, json};
-use support::{Table, work};
-use windlass_sdk::ErrorClass;
+use support::Table;
 use windlass_wasm::outside::http::HttpClient;
-use windlass_wasm::{Evaluated, Network, PluginError, PluginHost, Policy, Resolved};
-
-/// A hang is a failure; nothing else depends on time.
-const HANG: Duration = Duration::from_secs(60);
-
-fn evil() -> &'static PathBuf {
-    static FILE: OnceLock<PathBuf> = OnceLock::new();
-    FILE.get_or_init(|| {
-        let out = support::build(&["windlass-hostile"]);
-        out.join("windlass-hostile.wasm")
-    })
-}
-
-/// A host with the built-ins and one misbehaving plugin, allowed what `allow` says.
-struct Setting {
-    host: PluginHost,
-    outside: Arc<Table>,
-    _dir: tempfile::TempDir,
-}
-
-async fn setting(config: Value, allow: Value, network: Network, outside: Table) -> Setting {
-    let dir = support::installed();
-    std::fs::copy(evil(), dir.path().join("evil.wasm")).unwrap();
-    // Only what is to run out of time has little of it: a busy machine must not decide a test.
-    let cpu_ms = if config["mode"] == "loop" { 200 } else { 5_000 };
-    let mut plugin = json!({
-        "digest": support::digest(evil()),
-        "interfaces": ["secrets", "kube", "http", "git", "cache"],
-        "limits": {"cpuMs": cpu_ms, "memoryBytes": 16 << 20},
-        "config": config,
-    });
-    for (key, value) in allow.as_object().unwrap() {
-        plugin[key] = value.clone();
-    }
-    let policy = Policy::parse(&json!({"plugins": {"evil": plugin}}).to_string()).unwrap();
-    let outside = Arc::new(outside);
-    let host = support::host(&[dir.path()], policy, network, outside.clone()).await;
-    Setting {
-        host,
-        outside,
-        _dir: dir,
-    }
-}
-
-/// Resolves through the misbehaving plugin, and meanwhile judges a Stack's health again and again.
-async fn resolve(host: &PluginHost, spec: Value) -> Evaluated<Resolved> {
-    let served = async {
-        for _ in 0..20 {
-            let health = host
-                .assess(
-                    "pulumi.com/Stack",
-                    "{}".into(),
-                    "{}".into(),
-                    &work(json!({})),
-                )
-                .await;
-            health.result.unwrap();
-        }
-    };
-    let mut evil = work(spec);
-    evil.namespace = "elsewhere".into();
-    let both = async { tokio::join!(host.resolve("evil", &evil, None), served).0 };
-    tokio::time::timeout(HANG, both).await.unwrap()
-}
+use windlass_wasm::{Network, PluginError};
 
 async fn refused(config: Value, allow: Value, spec: Value) -> PluginError {
     let setting = setting(config, allow, Network::default(), Table::default()).await;
@@ -212,14 +148,6 @@ async fn a_plugin_that_fails_again_and_again_is_paused_and_others_are_not() {
             .list()
             .iter()
             .any(|plugin| plugin.name == "evil" && plugin.paused)
-    );
-}
-
-fn denied(error: &PluginError, reason: &str) {
-    assert_eq!(
-        (error.class(), error.reason()),
-        (ErrorClass::Denied, reason),
-        "{error:?}"
     );
 }
 

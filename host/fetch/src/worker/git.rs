@@ -1,4 +1,4 @@
-//! Repositories over http and https, with gix.
+//! Repositories with gix: over http and https here, over ssh and in place beside it.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -9,7 +9,7 @@ use gix::protocol::handshake::Ref;
 use gix::protocol::transport::client::blocking_io::http as transport;
 use gix::remote::{Connection, Direction, fetch};
 
-use super::{export, http, local, redirect};
+use super::{export, http, local, redirect, ssh};
 use crate::address::Address;
 use crate::error::FetchError;
 use crate::wire::{RemoteRef, WorkerRequest};
@@ -26,6 +26,8 @@ pub(super) fn refs(
     let address = http::address(request, url)?;
     let mut found = if address.is_file() {
         local::refs(request, &address)?
+    } else if address.ssh().is_some() {
+        ssh::refs(request, &address, prefixes)?
     } else {
         with_redirects(request, address, |at| remote_refs(request, at, prefixes))?
     };
@@ -48,6 +50,8 @@ pub(super) fn tree(request: &WorkerRequest, url: &str, commit: &str) -> Result<(
     let address = http::address(request, url)?;
     let repo = if address.is_file() {
         local::open(request, &address, commit)?
+    } else if address.ssh().is_some() {
+        ssh::clone_commit(request, &address, commit)?
     } else {
         with_redirects(request, address, |at| clone_commit(request, at, commit))?
     };
@@ -94,40 +98,64 @@ fn remote_refs(
     prefixes: &[String],
 ) -> Result<Vec<RemoteRef>, FetchError> {
     let failed = |err: gix::Error| classify(request, at, None, &err);
-    let dir = request.scratch.join("refs.git");
+    let repo = scratch_repository(request, "refs.git").map_err(failed)?;
+    let remote = remote_for(&repo, at, &specs(prefixes)).map_err(failed)?;
+    let mut connection = remote.connect(Direction::Fetch).map_err(failed)?;
+    ConnectionOptions::new(request, at)?.apply(&mut connection);
+    list(connection, !prefixes.is_empty()).map_err(failed)
+}
+
+/// An empty repository in the scratch directory.
+pub(super) fn scratch_repository(
+    request: &WorkerRequest,
+    name: &str,
+) -> gix::Result<gix::Repository> {
+    let dir = request.scratch.join(name);
     std::fs::remove_dir_all(&dir).ok();
     let repo = gix::ThreadSafeRepository::init_opts(
         &dir,
         gix::create::Kind::Bare,
         gix::create::Options::default(),
         open_options(request),
-    )
-    .map_err(failed)?
-    .to_thread_local();
-    let specs: Vec<String> = if prefixes.is_empty() {
-        vec!["HEAD".to_owned()]
-    } else {
-        prefixes
-            .iter()
-            .enumerate()
-            .map(|(i, prefix)| spec(i, prefix))
-            .collect()
-    };
+    )?;
+    Ok(repo.to_thread_local())
+}
+
+/// The repository at an address, as a remote of one in the scratch directory.
+pub(super) fn remote_for<'repo>(
+    repo: &'repo gix::Repository,
+    at: &Address,
+    specs: &[String],
+) -> gix::Result<gix::Remote<'repo>> {
     let remote = repo
-        .remote_at(at.as_str())
-        .and_then(|remote| remote.with_refspecs(specs.iter().map(String::as_str), Direction::Fetch))
-        .map_err(failed)?
-        .with_fetch_tags(fetch::Tags::None);
-    let mut connection = remote.connect(Direction::Fetch).map_err(failed)?;
-    ConnectionOptions::new(request, at)?.apply(&mut connection);
+        .remote_at(at.as_str())?
+        .with_refspecs(specs.iter().map(String::as_str), Direction::Fetch)?;
+    Ok(remote.with_fetch_tags(fetch::Tags::None))
+}
+
+/// What the server lists, all of it unless it is asked to filter.
+pub(super) fn list<T: gix::protocol::transport::client::blocking_io::Transport>(
+    connection: Connection<'_, '_, '_, T>,
+    filter: bool,
+) -> gix::Result<Vec<RemoteRef>> {
     let options = gix::remote::ref_map::Options {
-        prefix_from_spec_as_filter_on_remote: !prefixes.is_empty(),
+        prefix_from_spec_as_filter_on_remote: filter,
         ..gix::remote::ref_map::Options::default()
     };
-    let (map, _) = connection
-        .ref_map(gix::progress::Discard, options)
-        .map_err(failed)?;
+    let (map, _) = connection.ref_map(gix::progress::Discard, options)?;
     Ok(map.remote_refs.iter().filter_map(listed).collect())
+}
+
+/// Refspecs that make the server list the names that begin with one of the prefixes.
+pub(super) fn specs(prefixes: &[String]) -> Vec<String> {
+    if prefixes.is_empty() {
+        return vec!["HEAD".to_owned()];
+    }
+    prefixes
+        .iter()
+        .enumerate()
+        .map(|(i, prefix)| spec(i, prefix))
+        .collect()
 }
 
 /// A refspec that makes the server list the names that begin with a prefix.
@@ -250,7 +278,7 @@ impl ConnectionOptions {
 }
 
 /// What an error of gix means to a user.
-fn classify(
+pub(super) fn classify(
     request: &WorkerRequest,
     at: &Address,
     commit: Option<&str>,

@@ -10,6 +10,7 @@ mod local;
 pub(crate) mod probe;
 mod redirect;
 mod sandbox;
+mod ssh;
 
 use std::io::{self, BufRead, Read, Seek, Write};
 use std::process::ExitCode;

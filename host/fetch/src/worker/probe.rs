@@ -16,6 +16,8 @@ pub struct Probe {
     pub execute: Vec<PathBuf>,
     /// Memory to fill, in bytes.
     pub allocate: usize,
+    /// In the sandbox of an ssh address.
+    pub ssh: bool,
     /// Never answer.
     pub hang: bool,
 }

@@ -98,6 +98,9 @@ fn landlock(request: &WorkerRequest) -> Result<Option<String>, landlock::Ruleset
     if let Some(path) = local_repository(request) {
         ruleset = allow(ruleset, &path, read)?;
     }
+    if let Some(ssh) = &request.ssh {
+        ruleset = allow_ssh(ruleset, &ssh.program)?;
+    }
     let status = ruleset.restrict_self()?;
     Ok(match status.ruleset {
         RulesetStatus::FullyEnforced => None,
@@ -109,6 +112,48 @@ fn landlock(request: &WorkerRequest) -> Result<Option<String>, landlock::Ruleset
                 .to_owned(),
         ),
     })
+}
+
+/// The one program that may be executed, with the loader that the kernel starts it by, and what it insists on: who
+/// its user is, and a null device that it can write to. It runs under the same restrictions.
+fn allow_ssh(
+    mut ruleset: landlock::RulesetCreated,
+    program: &Path,
+) -> Result<landlock::RulesetCreated, landlock::RulesetError> {
+    let run = AccessFs::ReadFile | AccessFs::Execute;
+    ruleset = allow(ruleset, program, run)?;
+    for loader in loaders() {
+        ruleset = allow(ruleset, &loader, run)?;
+    }
+    let device = AccessFs::ReadFile | AccessFs::WriteFile;
+    ruleset = allow(ruleset, Path::new("/dev/null"), device)?;
+    for path in [
+        "/etc/passwd",
+        "/etc/crypto-policies",
+        "/usr/share/crypto-policies",
+    ] {
+        ruleset = allow(
+            ruleset,
+            Path::new(path),
+            AccessFs::ReadFile | AccessFs::ReadDir,
+        )?;
+    }
+    Ok(ruleset)
+}
+
+/// Dynamic loaders by the names that C libraries give them.
+fn loaders() -> impl Iterator<Item = PathBuf> {
+    ["/lib", "/lib64"]
+        .into_iter()
+        .filter_map(|dir| std::fs::read_dir(dir).ok())
+        .flatten()
+        .flatten()
+        .filter(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            name.starts_with("ld-") && name.contains(".so")
+        })
+        .map(|entry| entry.path())
 }
 
 /// Adds a path that exists; others are no loss.

@@ -3,12 +3,12 @@
 use wasmtime::component::ResourceTable;
 use windlass_sdk::{
     Artifact, ErrorClass, Failure, FailureClass, Fault, FieldError, File, Health, HealthStatus,
-    LockVerdict, ObjectRef, Resolution,
+    HttpRequest, HttpResponse, LockVerdict, ObjectRef, Resolution,
 };
 
 use super::bindings::backend::exports::windlass::plugin::backend as wit_backend;
 use super::bindings::health::exports::windlass::plugin::health_check as wit_health;
-use super::bindings::imports::windlass::plugin::types;
+use super::bindings::imports::windlass::plugin::{http, types};
 use super::bindings::source::exports::windlass::plugin::source_provider as wit_source;
 use crate::error::PluginError;
 
@@ -59,6 +59,34 @@ pub fn from_guest(error: types::Error) -> Fault {
         reason,
         message,
         retry_after_ms,
+    }
+}
+
+pub fn request(request: http::Request) -> HttpRequest {
+    let http::Request {
+        method,
+        url,
+        headers,
+        body,
+    } = request;
+    HttpRequest {
+        method,
+        url,
+        headers,
+        body,
+    }
+}
+
+pub fn response(response: HttpResponse) -> http::Response {
+    let HttpResponse {
+        status,
+        headers,
+        body,
+    } = response;
+    http::Response {
+        status,
+        headers,
+        body,
     }
 }
 

@@ -2,13 +2,14 @@
 
 use wasmtime::component::Resource;
 use windlass_sdk::{
-    Answer, Credential, ErrorClass, Fault, HttpRequest, Level, Question, Secret, SecretName,
+    Answer, Credential, Derivation, ErrorClass, Fault, Form, Level, NamedPart, Question, Recipe,
+    Secret, SecretName, Signature,
 };
 
 use super::bindings::imports::windlass::plugin as wit;
 use super::convert;
 use super::handles::{CredentialHandle, SecretHandle};
-use super::round::Round;
+use super::round::{Round, SecretPut};
 
 impl wit::types::Host for Round {}
 
@@ -43,8 +44,16 @@ impl Round {
         }
     }
 
+    fn named(&self, secret: &Resource<SecretHandle>) -> wasmtime::Result<SecretName> {
+        Ok(self.table.get(secret)?.0.clone())
+    }
+
     fn name(&self, secret: &Resource<SecretHandle>) -> wasmtime::Result<Secret> {
-        Ok(Secret::named(self.table.get(secret)?.0.clone()))
+        Ok(Secret::named(self.named(secret)?))
+    }
+
+    fn handle(&mut self, name: SecretName) -> wasmtime::Result<Resource<SecretHandle>> {
+        Ok(self.table.push(SecretHandle(name))?)
     }
 
     fn credential(
@@ -90,16 +99,76 @@ impl wit::secrets::Host for Round {
         };
         self.secret(question, SecretName::KeyAt { pointer, key })
     }
+
+    fn id_at(&mut self, pointer: String) -> wasmtime::Result<Result<u64, wit::types::Error>> {
+        Ok(match self.answer(Question::IdAt { pointer })? {
+            Ok(Answer::Id { value }) => Ok(value),
+            Ok(_) => Err(convert::fault(mismatch())),
+            Err(fault) => Err(convert::fault(fault)),
+        })
+    }
 }
 
 impl wit::credentials::Host for Round {
     fn seal(&mut self, value: Vec<u8>) -> wasmtime::Result<Resource<SecretHandle>> {
-        let index = u32::try_from(self.sealed.len())?;
-        let handle = self
-            .table
-            .push(SecretHandle(SecretName::Sealed { index }))?;
-        Round::seal(self, value)?;
-        Ok(handle)
+        let name = Round::seal(self, value)?;
+        self.handle(name)
+    }
+
+    fn derive(
+        &mut self,
+        how: wit::credentials::Derivation,
+        key: Resource<SecretHandle>,
+        prefix: Vec<u8>,
+        payload: Vec<u8>,
+    ) -> wasmtime::Result<Resource<SecretHandle>> {
+        let how = match how {
+            wit::credentials::Derivation::Sha256 => Derivation::Sha256,
+            wit::credentials::Derivation::HmacSha256 => Derivation::HmacSha256,
+        };
+        let key = self.named(&key)?;
+        let name = self.make(Recipe::Derive {
+            how,
+            key,
+            prefix,
+            payload,
+        })?;
+        self.handle(name)
+    }
+
+    fn sign(
+        &mut self,
+        how: wit::credentials::Signature,
+        key: Resource<SecretHandle>,
+        payload: Vec<u8>,
+    ) -> wasmtime::Result<Resource<SecretHandle>> {
+        let how = match how {
+            wit::credentials::Signature::HmacSha256 => Signature::HmacSha256,
+            wit::credentials::Signature::Rs256 => Signature::Rs256,
+        };
+        let key = self.named(&key)?;
+        let name = self.make(Recipe::Sign { how, key, payload })?;
+        self.handle(name)
+    }
+
+    fn join(
+        &mut self,
+        parts: Vec<wit::credentials::Part>,
+    ) -> wasmtime::Result<Resource<SecretHandle>> {
+        let parts = parts.into_iter().map(|part| {
+            let (secret, form) = match part {
+                wit::credentials::Part::Text(text) => return Ok(NamedPart::Text(text)),
+                wit::credentials::Part::Plain(secret) => (secret, Form::Plain),
+                wit::credentials::Part::Hex(secret) => (secret, Form::Hex),
+                wit::credentials::Part::Base64(secret) => (secret, Form::Base64),
+                wit::credentials::Part::Base64url(secret) => (secret, Form::Base64Url),
+            };
+            let name = self.named(&secret)?;
+            Ok(NamedPart::Secret { name, form })
+        });
+        let parts = parts.collect::<wasmtime::Result<Vec<_>>>()?;
+        let name = self.make(Recipe::Join { parts })?;
+        self.handle(name)
     }
 }
 
@@ -145,6 +214,22 @@ impl wit::credentials::HostCredential for Round {
         Ok(self.table.push(CredentialHandle(credential))?)
     }
 
+    fn ssh_key(
+        &mut self,
+        private_key: Resource<SecretHandle>,
+        passphrase: Option<Resource<SecretHandle>>,
+        known_hosts: Option<Resource<SecretHandle>>,
+    ) -> wasmtime::Result<Resource<CredentialHandle>> {
+        let optional =
+            |secret: Option<Resource<SecretHandle>>| secret.map(|it| self.name(&it)).transpose();
+        let credential = Credential::SshKey {
+            private_key: self.name(&private_key)?,
+            passphrase: optional(passphrase)?,
+            known_hosts: optional(known_hosts)?,
+        };
+        Ok(self.table.push(CredentialHandle(credential))?)
+    }
+
     fn drop(&mut self, credential: Resource<CredentialHandle>) -> wasmtime::Result<()> {
         self.table.delete(credential)?;
         Ok(())
@@ -172,27 +257,45 @@ impl wit::http::Host for Round {
         auth: Option<Resource<CredentialHandle>>,
     ) -> wasmtime::Result<Result<wit::http::Response, wit::types::Error>> {
         let auth = self.credential(auth)?;
-        let wit::http::Request {
-            method,
-            url,
-            headers,
-            body,
-        } = request;
-        let request = HttpRequest {
-            method,
-            url,
-            headers,
-            body,
-        };
+        let request = convert::request(request);
         Ok(match self.answer(Question::HttpSend { request, auth })? {
-            Ok(Answer::Http { response }) => Ok(wit::http::Response {
-                status: response.status,
-                headers: response.headers,
-                body: response.body,
-            }),
+            Ok(Answer::Http { response }) => Ok(convert::response(response)),
             Ok(_) => Err(convert::fault(mismatch())),
             Err(fault) => Err(convert::fault(fault)),
         })
+    }
+
+    fn send_capturing(
+        &mut self,
+        request: wit::http::Request,
+        auth: Option<Resource<CredentialHandle>>,
+        capture: Vec<String>,
+    ) -> wasmtime::Result<Result<wit::http::Exchange, wit::types::Error>> {
+        let auth = self.credential(auth)?;
+        let exchange = self.exchanges;
+        self.exchanges = exchange.saturating_add(1);
+        let question = Question::HttpCapture {
+            request: convert::request(request),
+            auth,
+            capture: capture.clone(),
+            exchange,
+        };
+        let (response, found) = match self.answer(question)? {
+            Ok(Answer::Captured { response, found }) if found.len() == capture.len() => {
+                (response, found)
+            }
+            Ok(_) => return Ok(Err(convert::fault(mismatch()))),
+            Err(fault) => return Ok(Err(convert::fault(fault))),
+        };
+        let mut captured = Vec::new();
+        for (pointer, found) in capture.into_iter().zip(found) {
+            let name = SecretName::Captured { exchange, pointer };
+            captured.push(found.then(|| self.handle(name)).transpose()?);
+        }
+        Ok(Ok(wit::http::Exchange {
+            response: convert::response(response),
+            captured,
+        }))
     }
 }
 
@@ -227,7 +330,13 @@ impl wit::git::Host for Round {
 
 impl wit::cache::Host for Round {
     fn get(&mut self, key: String) -> wasmtime::Result<Option<String>> {
-        if let Some((_, value, _)) = self.puts.iter().rev().find(|(name, _, _)| *name == key) {
+        if let Some((_, value, _)) = self
+            .puts
+            .values
+            .iter()
+            .rev()
+            .find(|(name, _, _)| *name == key)
+        {
             return Ok(Some(value.clone()));
         }
         Ok(match self.answer(Question::CacheGet { key })? {
@@ -239,5 +348,49 @@ impl wit::cache::Host for Round {
 
     fn put(&mut self, key: String, value: String, ttl_ms: u64) -> wasmtime::Result<()> {
         Round::put(self, key, value, ttl_ms)
+    }
+
+    fn get_secret(
+        &mut self,
+        key: String,
+        origin: Resource<SecretHandle>,
+    ) -> wasmtime::Result<Option<Resource<SecretHandle>>> {
+        let origin = self.named(&origin)?;
+        let mut puts = self.puts.secrets.iter().rev();
+        if let Some(put) = puts.find(|put| put.key == key && put.origin == origin) {
+            let value = (put.ttl_ms > 0).then(|| put.value.clone());
+            return value.map(|name| self.handle(name)).transpose();
+        }
+        let question = Question::CacheGetSecret {
+            key: key.clone(),
+            origin: origin.clone(),
+        };
+        match self.answer(question)? {
+            Ok(Answer::Secret) => {
+                let origin = Box::new(origin);
+                self.handle(SecretName::Cached { key, origin }).map(Some)
+            }
+            // A cache may forget at any time.
+            _ => Ok(None),
+        }
+    }
+
+    fn put_secret(
+        &mut self,
+        key: String,
+        origin: Resource<SecretHandle>,
+        value: Resource<SecretHandle>,
+        ttl_ms: u64,
+    ) -> wasmtime::Result<()> {
+        let (origin, value) = (self.named(&origin)?, self.named(&value)?);
+        Round::put_secret(
+            self,
+            SecretPut {
+                key,
+                origin,
+                value,
+                ttl_ms,
+            },
+        )
     }
 }

@@ -8,7 +8,7 @@ use super::bindings::backend::BackendPluginPre;
 use super::bindings::health::HealthPluginPre;
 use super::bindings::source::SourcePluginPre;
 use super::convert;
-use super::round::Round;
+use super::round::{Made, Puts, Round};
 use crate::call::{Call, Output};
 use crate::engine::ticks;
 use crate::error::{LoadError, PluginError};
@@ -17,15 +17,17 @@ use crate::load::Exports;
 /// How a round ended.
 pub enum RoundEnd {
     Done(Box<Done>),
-    /// A question without an answer, with the values sealed so far.
+    /// A question without an answer, with what was made so far.
     Ask {
         question: Question,
-        sealed: Vec<Vec<u8>>,
+        made: Made,
     },
     Failed {
         error: PluginError,
         logs: Vec<LogLine>,
         output: Vec<u8>,
+        /// For the cache, if it is the plugin's own error: what it has paid for is kept.
+        left: Option<Box<(Made, Puts)>>,
     },
 }
 
@@ -33,8 +35,8 @@ pub enum RoundEnd {
 pub struct Done {
     pub output: Output,
     pub logs: Vec<LogLine>,
-    pub sealed: Vec<Vec<u8>>,
-    pub puts: Vec<(String, String, u64)>,
+    pub made: Made,
+    pub puts: Puts,
 }
 
 /// A component that can be instantiated at once.
@@ -95,21 +97,29 @@ impl Compiled {
         match result {
             Ok(Ok(output)) => {
                 let Round {
-                    logs, sealed, puts, ..
+                    logs, made, puts, ..
                 } = store.into_data();
                 RoundEnd::Done(Box::new(Done {
                     output,
                     logs,
-                    sealed,
+                    made,
                     puts,
                 }))
             }
             Ok(Err(error)) => {
-                let Round { logs, output, .. } = store.into_data();
+                let Round {
+                    logs,
+                    output,
+                    made,
+                    puts,
+                    ..
+                } = store.into_data();
+                let left = matches!(error, PluginError::Fault(_)).then(|| Box::new((made, puts)));
                 RoundEnd::Failed {
                     error,
                     logs,
                     output,
+                    left,
                 }
             }
             Err(error) => {
@@ -118,17 +128,18 @@ impl Compiled {
                     tripped,
                     logs,
                     output,
-                    sealed,
+                    made,
                     ..
                 } = store.into_data();
                 if let Some(question) = question {
-                    return RoundEnd::Ask { question, sealed };
+                    return RoundEnd::Ask { question, made };
                 }
                 let error = tripped.unwrap_or_else(|| explain(&error, &output, &limits));
                 RoundEnd::Failed {
                     error,
                     logs,
                     output,
+                    left: None,
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use wasmtime::ResourceLimiter;
 use wasmtime::component::ResourceTable;
-use windlass_sdk::{Answer, Asked, Fault, Level, LogLine, Question};
+use windlass_sdk::{Answer, Asked, Fault, Level, LogLine, Question, Recipe, SecretName};
 
 use crate::error::PluginError;
 use crate::limits::Limits;
@@ -15,8 +15,39 @@ const HANDLES: usize = 1024;
 /// Entries that a guest can put into the cache in one call.
 const PUTS: usize = 256;
 
+/// Values that a guest can derive, sign and join, and signatures among them: an RSA signature takes a millisecond or
+/// more, and whoever may ask for any number of them has an oracle.
+const MADE: usize = 256;
+const SIGNATURES: usize = 16;
+
 /// Longest question, as JSON; questions are kept for the whole evaluation.
 const QUESTION_BYTES: usize = 6 << 20;
+
+/// What a guest made of what it knows and of secrets that it named.
+#[derive(Debug, Default)]
+pub struct Made {
+    /// By index of [`SecretName::Sealed`].
+    pub sealed: Vec<Vec<u8>>,
+    /// By index of [`SecretName::Made`].
+    pub recipes: Vec<Recipe>,
+}
+
+/// A secret for the cache, by name.
+#[derive(Clone, Debug)]
+pub struct SecretPut {
+    pub key: String,
+    pub origin: SecretName,
+    pub value: SecretName,
+    pub ttl_ms: u64,
+}
+
+/// What a guest put into the cache.
+#[derive(Debug, Default)]
+pub struct Puts {
+    /// Key, JSON, time to live.
+    pub values: Vec<(String, String, u64)>,
+    pub secrets: Vec<SecretPut>,
+}
 
 /// One round. Dropped with its instance.
 pub struct Round {
@@ -28,10 +59,11 @@ pub struct Round {
     pub config: Arc<str>,
     pub now_ms: u64,
     pub random: u64,
-    /// Values that the guest sealed, by index.
-    pub sealed: Vec<Vec<u8>>,
-    /// What the guest put into the cache: key, JSON, time to live.
-    pub puts: Vec<(String, String, u64)>,
+    pub made: Made,
+    made_bytes: usize,
+    /// Capturing requests so far.
+    pub exchanges: u32,
+    pub puts: Puts,
     pub logs: Vec<LogLine>,
     log_count: usize,
     pub output: Vec<u8>,
@@ -56,8 +88,10 @@ impl Round {
             config,
             now_ms,
             random: now_ms,
-            sealed: Vec::new(),
-            puts: Vec::new(),
+            made: Made::default(),
+            made_bytes: 0,
+            exchanges: 0,
+            puts: Puts::default(),
             logs: Vec::new(),
             log_count: 0,
             output: Vec::new(),
@@ -89,31 +123,60 @@ impl Round {
     }
 
     /// Takes a value to the others that were sealed.
-    pub fn seal(&mut self, value: Vec<u8>) -> wasmtime::Result<()> {
-        let bytes = self
-            .sealed
-            .iter()
-            .map(Vec::len)
-            .sum::<usize>()
-            .saturating_add(value.len());
+    pub fn seal(&mut self, value: Vec<u8>) -> wasmtime::Result<SecretName> {
+        let index = u32::try_from(self.made.sealed.len())?;
+        self.made_bytes = self.made_bytes.saturating_add(value.len());
         // A handle can be dropped and its value stays, so that handles alone do not bound them.
-        if self.sealed.len() >= HANDLES || bytes > self.limits.transfer_bytes {
+        if self.made.sealed.len() >= HANDLES || self.made_bytes > self.limits.transfer_bytes {
             return self.trip(PluginError::TransferExceeded {
                 limit_bytes: self.limits.transfer_bytes,
             });
         }
-        self.sealed.push(value);
-        Ok(())
+        self.made.sealed.push(value);
+        Ok(SecretName::Sealed { index })
+    }
+
+    /// Notes how a secret is made. Nothing is computed before it is spent.
+    pub fn make(&mut self, recipe: Recipe) -> wasmtime::Result<SecretName> {
+        let index = u32::try_from(self.made.recipes.len())?;
+        let signs = |recipe: &Recipe| matches!(recipe, Recipe::Sign { .. });
+        let signed = self.made.recipes.iter().filter(|made| signs(made)).count();
+        if signs(&recipe) && signed >= SIGNATURES {
+            return self.trip(PluginError::TooManySecretsMade { limit: SIGNATURES });
+        }
+        if self.made.recipes.len() >= MADE {
+            return self.trip(PluginError::TooManySecretsMade { limit: MADE });
+        }
+        self.made_bytes = self.made_bytes.saturating_add(recipe.size());
+        if self.made_bytes > self.limits.transfer_bytes {
+            return self.trip(PluginError::TransferExceeded {
+                limit_bytes: self.limits.transfer_bytes,
+            });
+        }
+        self.made.recipes.push(recipe);
+        Ok(SecretName::Made { index })
     }
 
     /// Notes an entry for the cache.
     pub fn put(&mut self, key: String, value: String, ttl_ms: u64) -> wasmtime::Result<()> {
-        if self.puts.len() >= PUTS {
+        self.room_for_put()?;
+        self.puts.values.push((key, value, ttl_ms));
+        Ok(())
+    }
+
+    /// Notes a secret for the cache.
+    pub fn put_secret(&mut self, put: SecretPut) -> wasmtime::Result<()> {
+        self.room_for_put()?;
+        self.puts.secrets.push(put);
+        Ok(())
+    }
+
+    fn room_for_put(&mut self) -> wasmtime::Result<()> {
+        if self.puts.values.len() + self.puts.secrets.len() >= PUTS {
             return self.trip(PluginError::TransferExceeded {
                 limit_bytes: self.limits.transfer_bytes,
             });
         }
-        self.puts.push((key, value, ttl_ms));
         Ok(())
     }
 

@@ -200,6 +200,7 @@ fn authorize(headers: &mut HeaderMap, credential: &Credential) -> Result<(), Fau
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?,
             value.to_string(),
         ),
+        Credential::SshKey { .. } => return Err(bad()),
     };
     let mut value = HeaderValue::from_str(&value).map_err(|_| bad())?;
     value.set_sensitive(true);

@@ -34,6 +34,13 @@ pub enum Credential {
         name: String,
         value: Zeroizing<String>,
     },
+    /// For `ssh:` URLs of repositories only.
+    SshKey {
+        private_key: Zeroizing<String>,
+        passphrase: Option<Zeroizing<String>>,
+        /// Lines of a known_hosts file that hold beside the administrator's.
+        known_hosts: Option<Zeroizing<String>>,
+    },
 }
 
 impl std::fmt::Debug for Credential {
@@ -42,6 +49,7 @@ impl std::fmt::Debug for Credential {
             Credential::Basic { .. } => "Credential::Basic",
             Credential::Bearer { .. } => "Credential::Bearer",
             Credential::Header { .. } => "Credential::Header",
+            Credential::SshKey { .. } => "Credential::SshKey",
         })
     }
 }

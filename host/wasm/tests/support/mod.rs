@@ -111,6 +111,8 @@ pub struct Table {
     /// `name/key`.
     pub secrets: BTreeMap<String, String>,
     pub refs: Vec<GitRef>,
+    /// Passwords that the Git server refuses.
+    pub refused: Mutex<Vec<String>>,
     pub asked: Mutex<Vec<String>>,
     pub http: Option<HttpClient>,
 }
@@ -174,11 +176,42 @@ impl Outside for Table {
             Some(Credential::Basic { username, password }) => {
                 format!("{}:{}", **username, **password)
             }
+            Some(Credential::SshKey {
+                private_key,
+                passphrase,
+                known_hosts,
+            }) => {
+                let text = |it: &Option<Zeroizing<String>>| {
+                    it.as_ref().map_or("-".to_owned(), |it| it.to_string())
+                };
+                format!(
+                    "key {} {} {}",
+                    **private_key,
+                    text(passphrase),
+                    text(known_hosts)
+                )
+            }
             Some(_) => "other".into(),
             None => "none".into(),
         };
+        let refused = self
+            .refused
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|it| password.ends_with(it.as_str()));
         self.note(format!("git {} {prefixes:?} {password}", url.url));
-        Box::pin(async move { Ok(self.refs.clone()) })
+        Box::pin(async move {
+            if refused {
+                return Err(Fault {
+                    class: ErrorClass::Denied,
+                    reason: "CredentialsRefused".into(),
+                    message: "refused".into(),
+                    retry_after_ms: None,
+                });
+            }
+            Ok(self.refs.clone())
+        })
     }
 
     fn http_send<'a>(

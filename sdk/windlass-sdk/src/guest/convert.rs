@@ -1,6 +1,6 @@
 //! SDK types to bindings and back.
 
-use super::imports::windlass::plugin::{credentials, types};
+use super::imports::windlass::plugin::{credentials, http, types};
 use super::source::exports::windlass::plugin::source_provider as wit_source;
 use super::{
     backend::exports::windlass::plugin::backend as wit_backend,
@@ -8,6 +8,8 @@ use super::{
 };
 use crate::error::{ErrorClass, Fault, PluginError};
 use crate::host::Credential;
+use crate::question::{HttpRequest, HttpResponse};
+use crate::recipe::{Derivation, Part, Signature};
 use crate::types::{
     Artifact, Descriptor, Failure, FailureClass, FieldError, Health, HealthStatus, LockVerdict,
     ObjectRef, Resolution,
@@ -95,6 +97,67 @@ pub fn credential(credential: &Credential) -> credentials::Credential {
         }
         Credential::Bearer { token } => credentials::Credential::bearer(&token.handle),
         Credential::Header { name, value } => credentials::Credential::header(name, &value.handle),
+        Credential::SshKey {
+            private_key,
+            passphrase,
+            known_hosts,
+        } => credentials::Credential::ssh_key(
+            &private_key.handle,
+            passphrase.as_ref().map(|secret| &*secret.handle),
+            known_hosts.as_ref().map(|secret| &*secret.handle),
+        ),
+    }
+}
+
+pub fn derivation(how: Derivation) -> credentials::Derivation {
+    match how {
+        Derivation::Sha256 => credentials::Derivation::Sha256,
+        Derivation::HmacSha256 => credentials::Derivation::HmacSha256,
+    }
+}
+
+pub fn signature(how: Signature) -> credentials::Signature {
+    match how {
+        Signature::HmacSha256 => credentials::Signature::HmacSha256,
+        Signature::Rs256 => credentials::Signature::Rs256,
+    }
+}
+
+pub fn part<'a>(part: &Part<'a>) -> credentials::Part<'a> {
+    match *part {
+        Part::Text(text) => credentials::Part::Text(text),
+        Part::Plain(secret) => credentials::Part::Plain(&secret.handle),
+        Part::Hex(secret) => credentials::Part::Hex(&secret.handle),
+        Part::Base64(secret) => credentials::Part::Base64(&secret.handle),
+        Part::Base64Url(secret) => credentials::Part::Base64url(&secret.handle),
+    }
+}
+
+pub fn request(request: &HttpRequest) -> http::Request {
+    let HttpRequest {
+        method,
+        url,
+        headers,
+        body,
+    } = request.clone();
+    http::Request {
+        method,
+        url,
+        headers,
+        body,
+    }
+}
+
+pub fn response(response: http::Response) -> HttpResponse {
+    let http::Response {
+        status,
+        headers,
+        body,
+    } = response;
+    HttpResponse {
+        status,
+        headers,
+        body,
     }
 }
 

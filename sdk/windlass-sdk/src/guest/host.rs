@@ -5,17 +5,35 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::convert::{credential, from_host, object_ref};
+use super::convert::{self, credential, from_host, object_ref};
 use super::imports::windlass::plugin as wit;
 use crate::error::PluginError;
 use crate::host::{Credential, Host, Level, Secret, SecretName};
 use crate::question::{GitRef, HttpRequest, HttpResponse};
+use crate::recipe::{Derivation, Part, Signature};
 use crate::types::ObjectRef;
 
 /// The host, as a component sees it.
 #[derive(Default)]
 pub struct GuestHost {
     sealed: Cell<u32>,
+    made: Cell<u32>,
+    exchanges: Cell<u32>,
+}
+
+fn secret(name: SecretName, handle: wit::credentials::Secret) -> Secret {
+    Secret {
+        name,
+        handle: Rc::new(handle),
+    }
+}
+
+impl GuestHost {
+    fn made(&self, handle: wit::credentials::Secret) -> Secret {
+        let index = self.made.get();
+        self.made.set(index + 1);
+        secret(SecretName::Made { index }, handle)
+    }
 }
 
 impl Host for GuestHost {
@@ -54,6 +72,25 @@ impl Host for GuestHost {
         })
     }
 
+    fn id_at(&self, pointer: &str) -> Result<u64, PluginError> {
+        wit::secrets::id_at(pointer).map_err(from_host)
+    }
+
+    fn derive(&self, how: Derivation, key: &Secret, prefix: &[u8], payload: &[u8]) -> Secret {
+        let how = convert::derivation(how);
+        self.made(wit::credentials::derive(how, &key.handle, prefix, payload))
+    }
+
+    fn sign(&self, how: Signature, key: &Secret, payload: &[u8]) -> Secret {
+        let how = convert::signature(how);
+        self.made(wit::credentials::sign(how, &key.handle, payload))
+    }
+
+    fn join(&self, parts: &[Part<'_>]) -> Secret {
+        let parts: Vec<_> = parts.iter().map(convert::part).collect();
+        self.made(wit::credentials::join(&parts))
+    }
+
     fn seal(&self, value: &[u8]) -> Secret {
         let index = self.sealed.get();
         self.sealed.set(index + 1);
@@ -74,28 +111,28 @@ impl Host for GuestHost {
         auth: Option<&Credential>,
     ) -> Result<HttpResponse, PluginError> {
         let auth = auth.map(credential);
-        let HttpRequest {
-            method,
-            url,
-            headers,
-            body,
-        } = request.clone();
-        let request = wit::http::Request {
-            method,
-            url,
-            headers,
-            body,
-        };
-        let wit::http::Response {
-            status,
-            headers,
-            body,
-        } = wit::http::send(&request, auth.as_ref()).map_err(from_host)?;
-        Ok(HttpResponse {
-            status,
-            headers,
-            body,
-        })
+        wit::http::send(&convert::request(request), auth.as_ref())
+            .map(convert::response)
+            .map_err(from_host)
+    }
+
+    fn http_capture(
+        &self,
+        request: &HttpRequest,
+        auth: Option<&Credential>,
+        capture: &[&str],
+    ) -> Result<(HttpResponse, Vec<Option<Secret>>), PluginError> {
+        let exchange = self.exchanges.get();
+        self.exchanges.set(exchange + 1);
+        let auth = auth.map(credential);
+        let pointers: Vec<String> = capture.iter().map(|pointer| (*pointer).into()).collect();
+        let wit::http::Exchange { response, captured } =
+            wit::http::send_capturing(&convert::request(request), auth.as_ref(), &pointers)
+                .map_err(from_host)?;
+        let secrets = pointers.into_iter().zip(captured).map(|(pointer, handle)| {
+            handle.map(|handle| secret(SecretName::Captured { exchange, pointer }, handle))
+        });
+        Ok((convert::response(response), secrets.collect()))
     }
 
     fn git_refs(
@@ -121,5 +158,17 @@ impl Host for GuestHost {
 
     fn cache_put(&self, key: &str, value: &Value, ttl_ms: u64) {
         wit::cache::put(key, &value.to_string(), ttl_ms);
+    }
+
+    fn cache_get_secret(&self, key: &str, origin: &Secret) -> Result<Option<Secret>, PluginError> {
+        let name = || SecretName::Cached {
+            key: key.into(),
+            origin: Box::new(origin.name.clone()),
+        };
+        Ok(wit::cache::get_secret(key, &origin.handle).map(|handle| secret(name(), handle)))
+    }
+
+    fn cache_put_secret(&self, key: &str, origin: &Secret, value: &Secret, ttl_ms: u64) {
+        wit::cache::put_secret(key, &origin.handle, &value.handle, ttl_ms);
     }
 }
