@@ -25,6 +25,7 @@ struct Line {
     res_outputs_event: Option<WithMetadata>,
     res_op_failed_event: Option<WithMetadata>,
     diagnostic_event: Option<DiagnosticEvent>,
+    policy_event: Option<PolicyEvent>,
     stdout_event: Option<Message>,
     summary_event: Option<Summary>,
     cancel_event: Option<Value>,
@@ -60,6 +61,22 @@ struct DiagnosticEvent {
     message: String,
     #[serde(default)]
     severity: String,
+}
+
+/// A resource or a stack that a policy objects to.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PolicyEvent {
+    #[serde(default)]
+    resource_urn: String,
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    policy_name: String,
+    #[serde(default)]
+    policy_pack_name: String,
+    #[serde(default)]
+    enforcement_level: String,
 }
 
 #[derive(Deserialize)]
@@ -122,6 +139,7 @@ impl Digest {
             res_outputs_event,
             res_op_failed_event,
             diagnostic_event,
+            policy_event,
             stdout_event,
             summary_event,
             cancel_event,
@@ -151,6 +169,22 @@ impl Digest {
         }) = diagnostic_event
         {
             self.diagnostic(urn, message, severity);
+        }
+        // All other levels are advice. Beside this event the engine says only that the run failed.
+        if let Some(PolicyEvent {
+            resource_urn,
+            message,
+            policy_name,
+            policy_pack_name,
+            enforcement_level,
+        }) = policy_event
+            && enforcement_level == "mandatory"
+        {
+            let text = format!(
+                "policy {policy_pack_name}/{policy_name}: {}",
+                message.trim()
+            );
+            self.diagnostic(resource_urn, text, "policy".into());
         }
         if let Some(ErrorEvent { error }) = error_event {
             self.diagnostic(String::new(), error, "error".into());
@@ -209,7 +243,7 @@ impl Digest {
     fn diagnostic(&mut self, urn: String, message: String, severity: String) {
         let message = message.trim().to_owned();
         // `info#err` is what a program prints to its standard error, and all that a failing YAML program says.
-        if message.is_empty() || !matches!(severity.as_str(), "error" | "info#err") {
+        if message.is_empty() || !matches!(severity.as_str(), "error" | "info#err" | "policy") {
             return;
         }
         if self.errors.len() == DIAGNOSTICS_KEPT {
@@ -217,7 +251,7 @@ impl Digest {
             let oldest = self
                 .errors
                 .iter()
-                .position(|d| d.severity != "error")
+                .position(|d| d.severity == "info#err")
                 .unwrap_or(0);
             self.errors.remove(oldest);
         }
@@ -337,6 +371,27 @@ mod tests {
         assert_eq!(progress.current.unwrap(), "urn:pulumi:S::P::t:i:T::b");
         assert_eq!(digest.resources(), 1);
         assert!(digest.reached_engine && !digest.ended);
+    }
+
+    #[test]
+    fn a_mandatory_policy_that_refuses_is_kept_and_advice_is_not() {
+        let mut digest = Digest::default();
+        let event = |level: &str, message: &str| {
+            json!({"policyEvent": {"resourceUrn": "urn:x", "message": message, "color": "never",
+                "policyName": "no-public-buckets", "policyPackName": "house", "policyPackVersion": "1",
+                "policyPackVersionTag": "1", "enforcementLevel": level}})
+            .to_string()
+        };
+        digest.take(&event("advisory", "better not"));
+        digest.take(&event("mandatory", "public bucket\n"));
+        digest.take(&event("remediate", "was mended"));
+        let kept: Vec<_> = digest.diagnostics().collect();
+        assert_eq!(kept.len(), 1);
+        assert_eq!(
+            (kept[0].severity.as_str(), kept[0].message.as_str()),
+            ("policy", "policy house/no-public-buckets: public bucket")
+        );
+        assert_eq!(kept[0].urn.as_deref(), Some("urn:x"));
     }
 
     #[test]

@@ -251,7 +251,7 @@ pub struct FailureEvidence {
     /// none where only the CLI's words tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Error diagnostics of the engine, newest last, at most 20.
+    /// Error diagnostics of the engine and refusals of mandatory policies (severity `policy`), newest last, at most 20.
     pub diagnostics: Vec<Diagnostic>,
     /// Last 4 KiB of what the CLI printed to stderr.
     pub stderr_tail: String,

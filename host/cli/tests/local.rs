@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{run, windlass};
+use common::{plugins, run, windlass};
 use serde_json::{Value, json};
 
 const SUSPENDED: &str = "apiVersion: pulumi.com/v1
@@ -151,6 +151,60 @@ fn the_result_is_one_document_and_stays_to_be_looked_at() {
             ran.stdout, ran.stderr
         );
         assert!(ran.stderr.contains(wanted), "{arguments:?}: {}", ran.stderr);
+    }
+}
+
+const NEEDS_MORE: &str = "apiVersion: pulumi.com/v1
+kind: Stack
+metadata: {name: cloudy}
+spec:
+  stack: acme/cloudy/dev
+  programRef: {name: cloudy}
+---
+apiVersion: pulumi.com/v1
+kind: Program
+metadata: {name: cloudy}
+program:
+  outputs: {one: 1}
+---
+apiVersion: pulumi.com/v1
+kind: Stack
+metadata: {name: fluxy}
+spec:
+  stack: organization/fluxy/dev
+  backend: file:///tmp/nowhere
+  fluxSource:
+    sourceRef: {apiVersion: source.toolkit.fluxcd.io/v1, kind: GitRepository, name: apps}
+";
+
+#[test]
+fn what_a_stack_lacks_on_one_machine_is_said_before_any_run() {
+    let Some(plugins) = plugins() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("stacks.yaml"), NEEDS_MORE).unwrap();
+    let ran = run(windlass()
+        .args(["local", "--once", "--output", "json", "--plugin-dir"])
+        .arg(&plugins)
+        .arg(dir.path())
+        .env("WINDLASS_AGENT", "/bin/true"));
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+    let result: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(result["runs"], json!(0));
+    for (name, words) in [
+        (
+            "cloudy",
+            "the Stack names no backend, so its state is kept by Pulumi Cloud (https://api.pulumi.com), which needs an access token: ",
+        ),
+        (
+            "fluxy",
+            "could not resolve sourceRef: objects of kind source.toolkit.fluxcd.io/GitRepository exist only on a cluster; ",
+        ),
+    ] {
+        let stacks = result["stacks"].as_array().unwrap();
+        let stack = stacks.iter().find(|it| it["name"] == name).unwrap();
+        let text = stack.to_string();
+        assert!(text.contains(words), "{name}: {text}");
+        assert_eq!(stack["state"], json!("Stalled"), "{text}");
     }
 }
 

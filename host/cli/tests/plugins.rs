@@ -91,7 +91,9 @@ fn a_list_shows_what_is_served_and_why_the_rest_is_not() {
     for text in [
         "source-git",
         "source:git",
+        "source:flux",
         "backend:file",
+        "backend:https",
         "health:pulumi.com/Stack",
         "built in",
     ] {

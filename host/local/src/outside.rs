@@ -153,8 +153,7 @@ impl Outside for LocalOutside {
                 "pulumi.com/Program" => kind::PROGRAM,
                 "pulumi.com/Stack" => kind::STACK,
                 "/ConfigMap" => kind::CONFIG_MAP,
-                // Nothing else exists here.
-                _ => return Ok(None),
+                other => return Err(only_on_a_cluster(other)),
             };
             let found = self
                 .db
@@ -264,6 +263,18 @@ fn fetch_fault(error: &FetchError) -> Fault {
         class,
         reason: error.reason(),
         message: error.to_string(),
+        retry_after_ms: None,
+    }
+}
+
+/// Nothing else exists here, nor ever will: waiting would help nobody.
+fn only_on_a_cluster(kind: &str) -> Fault {
+    Fault {
+        class: ErrorClass::Invalid,
+        reason: "ClusterRequired".into(),
+        message: format!(
+            "objects of kind {kind} exist only on a cluster; on one machine name the repository itself (spec.projectRepo) or a Program"
+        ),
         retry_after_ms: None,
     }
 }

@@ -15,6 +15,7 @@ use crate::error::PluginError;
 use crate::evaluate::Evaluation;
 use crate::host::{Evaluated, PluginHost, Resolved, Work};
 use crate::load::Plugin;
+use crate::login;
 use crate::outside::http::denied;
 use crate::redact;
 use crate::transcript::Failed;
@@ -110,7 +111,16 @@ impl PluginHost {
         let call = Call::Open {
             request: text(&request),
         };
-        let done = self.call(&backend(url), call, work).await;
+        let plugin = match self.0.set.load().find(&backend(url)) {
+            Ok(plugin) => plugin,
+            Err(error) => {
+                return Evaluated {
+                    result: Err(error),
+                    transcript: None,
+                };
+            }
+        };
+        let done = self.call_of(&plugin, call, work).await;
         done.map("a session", |output| match output {
             Output::Session(session) => Some(session),
             _ => None,
@@ -122,7 +132,13 @@ impl PluginHost {
                     expected: "plain variables",
                     message: format!("env sets {name}"),
                 })
-            })
+            })?;
+            login::check(
+                &session.login,
+                url,
+                &plugin.grants,
+                &self.0.evaluator.network,
+            )
         })
     }
 

@@ -96,10 +96,10 @@ async fn checked(
     let host = url
         .host()
         .ok_or_else(|| EgressError::Malformed("no host".into()))?;
+    let name = plain(&host);
     // The host of an ssh: URL is taken by the parser as it is written.
-    let name = host.to_string().to_ascii_lowercase();
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_[:]".contains(&byte);
-    if name.is_empty() || name.starts_with('-') || !name.bytes().all(plain) {
+    let fine = |byte: u8| byte.is_ascii_alphanumeric() || b".-_[:]".contains(&byte);
+    if name.is_empty() || name.starts_with('-') || !name.bytes().all(fine) {
         return Err(EgressError::Malformed("the host is no name".into()));
     }
     if !grants.may_reach(&name, port) || network.api_server.contains(&name) {
@@ -134,7 +134,15 @@ async fn checked(
     Ok(Checked { url, addresses })
 }
 
-fn allowed(address: IpAddr, network: &Network) -> bool {
+/// A host as grants name it: without the dot that may stand at its end, as in `svc.cluster.local.`, and only spares the
+/// resolver its search list.
+pub(crate) fn plain(host: &Host<&str>) -> String {
+    let spelled = host.to_string();
+    spelled.strip_suffix('.').unwrap_or(&spelled).to_owned()
+}
+
+/// Whether an address may be reached at all.
+pub(crate) fn allowed(address: IpAddr, network: &Network) -> bool {
     // A v4 address in v6 clothes is a v4 address.
     let address = match address {
         IpAddr::V6(v6) => embedded(v6).unwrap_or(IpAddr::V6(v6)),
@@ -240,6 +248,40 @@ mod tests {
                 .await
                 .is_ok()
         );
+    }
+
+    #[tokio::test]
+    async fn a_dot_at_the_end_changes_no_answer() {
+        let network = Network {
+            loopback: true,
+            api_server: vec!["localhost".into()],
+        };
+        let named = Grants {
+            hosts: vec!["localhost:8080".into()],
+            ..Grants::default()
+        };
+        let open = Network {
+            loopback: true,
+            ..Network::default()
+        };
+        for host in ["localhost", "localhost."] {
+            let url = format!("http://{host}:8080/x");
+            assert!(
+                matches!(
+                    check(&url, &grants(), &network).await,
+                    Err(EgressError::Host { .. })
+                ),
+                "{host}"
+            );
+            // Whether such a name resolves is the machine's business; the grant is ours.
+            assert!(
+                !matches!(
+                    check(&url, &named, &open).await,
+                    Err(EgressError::Host { .. })
+                ),
+                "{host}"
+            );
+        }
     }
 
     #[tokio::test]

@@ -113,6 +113,8 @@ pub enum PluginError {
     },
     #[error("named a URL that it may not: {message}")]
     UrlDenied { message: String },
+    #[error("asks for a login that it may not: {message}")]
+    LoginDenied { message: String },
     #[error("replay: the plugin now asks {question}")]
     Diverged { question: String },
     #[error("the host failed: {0}")]
@@ -127,7 +129,7 @@ impl PluginError {
     pub fn class(&self) -> ErrorClass {
         match self {
             PluginError::Unknown { .. } => ErrorClass::NotFound,
-            PluginError::UrlDenied { .. } => ErrorClass::Denied,
+            PluginError::UrlDenied { .. } | PluginError::LoginDenied { .. } => ErrorClass::Denied,
             PluginError::Busy
             | PluginError::Timeout { .. }
             | PluginError::BreakerOpen { .. }
@@ -169,6 +171,7 @@ impl PluginError {
             PluginError::BreakerOpen { .. } => "PluginBreakerOpen",
             PluginError::BadResult { .. } => "PluginBadResult",
             PluginError::UrlDenied { .. } => "PluginUrlDenied",
+            PluginError::LoginDenied { .. } => "PluginLoginDenied",
             PluginError::Diverged { .. } => "PluginDiverged",
             PluginError::Host(_) => "PluginHost",
             PluginError::Fault(fault) => &fault.reason,

@@ -6,6 +6,9 @@ use windlass_sdk::{ObjectRef, Wants};
 
 use crate::policy::PluginPolicy;
 
+/// In a descriptor's kinds: whichever the administrator lists for the plugin.
+const ANY_ALLOWED: &str = "*";
+
 /// Effective grants of one plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants {
@@ -14,6 +17,8 @@ pub struct Grants {
     pub hosts: Vec<String>,
     pub any_host: bool,
     pub file_urls: bool,
+    /// Audiences of tokens that sessions may have workspaces exchange.
+    pub audiences: Vec<String>,
 }
 
 /// The plugins that this build came with: name -> `sha256:<hex>`.
@@ -35,6 +40,23 @@ impl Builtins {
                 file_urls: true,
                 ..Grants::default()
             },
+            "source-flux" => Grants {
+                interfaces: interfaces(&["kube"]),
+                kinds: [
+                    "GitRepository",
+                    "OCIRepository",
+                    "Bucket",
+                    "ExternalArtifact",
+                ]
+                .map(|kind| format!("source.toolkit.fluxcd.io/{kind}"))
+                .into(),
+                any_host: true,
+                ..Grants::default()
+            },
+            "backend-cloud" => Grants {
+                audiences: vec!["urn:pulumi:org:*".into()],
+                ..Grants::default()
+            },
             "source-program" => Grants {
                 interfaces: interfaces(&["kube"]),
                 kinds: vec!["pulumi.com/Program".into()],
@@ -54,6 +76,7 @@ impl Grants {
             hosts,
             any_host,
             file_urls,
+            audiences,
             digest: _,
             limits: _,
             config: _,
@@ -64,6 +87,7 @@ impl Grants {
             hosts: hosts.clone(),
             any_host: *any_host,
             file_urls: *file_urls,
+            audiences: audiences.clone(),
         }
     }
 
@@ -77,6 +101,11 @@ impl Grants {
             .or_else(|| self.hosts.first().map(|host| format!("host {host}")))
             .or_else(|| self.any_host.then(|| "anyHost".to_owned()))
             .or_else(|| self.file_urls.then(|| "fileUrls".to_owned()))
+            .or_else(|| {
+                self.audiences
+                    .first()
+                    .map(|audience| format!("audience {audience}"))
+            })
     }
 
     /// What is wanted, if all of it is allowed.
@@ -90,6 +119,7 @@ impl Grants {
             hosts,
             any_host,
             file_urls,
+            audiences,
         } = wants;
         let mut missing = Vec::new();
         for interface in interfaces.iter().chain(imports) {
@@ -97,7 +127,7 @@ impl Grants {
                 missing.push(format!("interface {interface}"));
             }
         }
-        for kind in kinds {
+        for kind in kinds.iter().filter(|kind| *kind != ANY_ALLOWED) {
             if !self.kinds.contains(kind) || is_secret(kind) {
                 missing.push(format!("kind {kind}"));
             }
@@ -105,6 +135,11 @@ impl Grants {
         for host in hosts {
             if !self.any_host && !self.hosts.contains(host) {
                 missing.push(format!("host {host}"));
+            }
+        }
+        for audience in audiences {
+            if !self.audiences.contains(audience) {
+                missing.push(format!("audience {audience}"));
             }
         }
         if *any_host && !self.any_host {
@@ -115,6 +150,12 @@ impl Grants {
         if !missing.is_empty() {
             return Err(missing);
         }
+        // Users name the kinds, the administrator says which of them: none is no shortfall.
+        let kinds = if kinds.iter().any(|kind| kind == ANY_ALLOWED) {
+            &self.kinds
+        } else {
+            kinds
+        };
         Ok(Grants {
             interfaces: interfaces.clone(),
             kinds: kinds.clone(),
@@ -122,6 +163,7 @@ impl Grants {
             any_host: *any_host,
             // Not a shortfall: the same plugin serves a cluster without them and one machine with them.
             file_urls: *file_urls && self.file_urls,
+            audiences: audiences.clone(),
         })
     }
 
@@ -129,6 +171,17 @@ impl Grants {
     pub fn may_read(&self, object: &ObjectRef) -> bool {
         let kind = object.group_kind();
         !is_secret(&kind) && self.kinds.contains(&kind)
+    }
+
+    /// Whether a token for this audience may be exchanged. `*` at the end of a granted one stands for any ending.
+    pub fn may_speak_to(&self, audience: &str) -> bool {
+        self.audiences.iter().any(|granted| {
+            granted
+                .strip_suffix('*')
+                .map_or(granted == audience, |start| {
+                    audience.len() > start.len() && audience.starts_with(start)
+                })
+        })
     }
 
     /// Whether a host and port may be named.
@@ -189,6 +242,40 @@ mod tests {
                 "{pattern} {host}:{port}"
             );
         }
+    }
+
+    #[test]
+    fn kinds_that_users_name_are_those_that_the_administrator_lists() {
+        let allowed = Grants {
+            kinds: vec![
+                "a.test/Known".into(),
+                "b.test/Other".into(),
+                "/Secret".into(),
+            ],
+            ..Grants::default()
+        };
+        let object = |api_version: &str, kind: &str| ObjectRef {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            name: "x".into(),
+        };
+        let wants = |kinds: &[&str]| Wants {
+            kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
+            ..Wants::default()
+        };
+        let open = allowed.effective(&wants(&["a.test/Known", "*"]), &[]);
+        assert!(open.as_ref().is_ok_and(|open| {
+            open.may_read(&object("a.test/v1", "Known"))
+                && open.may_read(&object("b.test/v1", "Other"))
+                && !open.may_read(&object("c.test/v1", "Third"))
+                && !open.may_read(&object("v1", "Secret"))
+        }));
+        let closed = allowed.effective(&wants(&["a.test/Known"]), &[]);
+        assert!(closed.is_ok_and(|closed| !closed.may_read(&object("b.test/v1", "Other"))));
+        assert_eq!(
+            allowed.effective(&wants(&["c.test/Third", "*"]), &[]),
+            Err(vec!["kind c.test/Third".to_owned()])
+        );
     }
 
     #[test]

@@ -199,15 +199,7 @@ impl PluginHost {
                 transcript: None,
             };
         };
-        let Evaluation {
-            result,
-            vault: _,
-            transcript,
-        } = self.evaluate(&plugin, call, work).await;
-        Evaluated {
-            result,
-            transcript: Some(Box::new(transcript)),
-        }
+        self.call_of(&plugin, call, work).await
     }
 
     pub(crate) async fn call(&self, claim: &str, call: Call, work: &Work) -> Evaluated<Output> {
@@ -220,11 +212,20 @@ impl PluginHost {
                 };
             }
         };
+        self.call_of(&plugin, call, work).await
+    }
+
+    pub(crate) async fn call_of(
+        &self,
+        plugin: &Arc<Plugin>,
+        call: Call,
+        work: &Work,
+    ) -> Evaluated<Output> {
         let Evaluation {
             result,
             vault: _,
             transcript,
-        } = self.evaluate(&plugin, call, work).await;
+        } = self.evaluate(plugin, call, work).await;
         Evaluated {
             result,
             transcript: Some(Box::new(transcript)),

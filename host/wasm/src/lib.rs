@@ -19,6 +19,7 @@ mod guest;
 mod host;
 mod limits;
 mod load;
+mod login;
 mod make;
 pub mod outside;
 mod policy;

@@ -24,7 +24,8 @@ pub struct PluginPolicy {
     pub digest: Option<String>,
     /// Host interfaces beyond `log` and `config`.
     pub interfaces: Vec<String>,
-    /// `group/Kind` that it may read. Secrets are never among them.
+    /// `group/Kind` that it may read. Secrets are never among them. For a built-in that reads what users name: kinds
+    /// beyond those that it has anyway.
     pub kinds: Vec<String>,
     /// Host patterns: `api.example.org`, `*.example.org`, each with an optional `:port`.
     pub hosts: Vec<String>,
@@ -32,6 +33,9 @@ pub struct PluginPolicy {
     pub any_host: bool,
     /// `file:` URLs; only where the host runs on one machine.
     pub file_urls: bool,
+    /// Audiences of service account tokens that its sessions may have workspaces exchange, each with an optional `*` at
+    /// its end. The API server's are never among them.
+    pub audiences: Vec<String>,
     pub limits: Option<Limits>,
     /// Handed to the plugin as it is.
     pub config: Option<Value>,
@@ -75,6 +79,11 @@ impl Policy {
             if let Some(host) = plugin.hosts.iter().find(|host| !is_pattern(host)) {
                 return Err(format!("plugins.{name}.hosts: {host:?} is no host pattern"));
             }
+            if let Some(kind) = plugin.kinds.iter().find(|kind| !is_kind(kind)) {
+                return Err(format!(
+                    "plugins.{name}.kinds: {kind:?} is not of the form GROUP/KIND (/KIND for core kinds)"
+                ));
+            }
         }
         Ok(policy)
     }
@@ -84,6 +93,12 @@ impl Policy {
 fn is_pattern(pattern: &str) -> bool {
     let host = pattern.strip_prefix("*.").unwrap_or(pattern);
     !host.is_empty() && !host.contains(['*', '/', ' ', '@'])
+}
+
+/// One slash with a kind after it; kinds are listed one by one.
+fn is_kind(text: &str) -> bool {
+    text.split_once('/')
+        .is_some_and(|(_, kind)| !kind.is_empty() && !text.contains('*') && !kind.contains('/'))
 }
 
 #[cfg(test)]
@@ -119,6 +134,10 @@ mod tests {
             "plugins: {a: {host: [x]}}",
             "plugins: {a: {hosts: ['*']}}",
             "plugins: {a: {hosts: ['a.*.test']}}",
+            "plugins: {a: {kinds: ['*']}}",
+            "plugins: {a: {kinds: ['a.test/*']}}",
+            "plugins: {a: {kinds: [ConfigMap]}}",
+            "plugins: {a: {kinds: ['a.test/v1/Thing']}}",
             "plugins: {a: {hosts: ['https://a.test']}}",
             "plugins: {a: {limits: {cpu: 1}}}",
         ] {

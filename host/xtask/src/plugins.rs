@@ -11,9 +11,11 @@ use crate::place::{Place, write_atomically};
 use crate::process::{cargo, run};
 
 /// The built-in components, in the order in which they are listed everywhere.
-pub const BUILT_IN: [&str; 4] = [
+pub const BUILT_IN: [&str; 6] = [
     "source-git",
+    "source-flux",
     "source-program",
+    "backend-cloud",
     "backend-diy",
     "health-argocd",
 ];

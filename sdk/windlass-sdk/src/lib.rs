@@ -5,6 +5,7 @@
 //! answer. So: pass errors on with `?`, ask the same things in the same order, and keep no state.
 #![doc = include_str!("../README.md")]
 
+pub mod cli;
 mod error;
 mod export;
 mod host;

@@ -61,7 +61,7 @@ pub struct Descriptor {
 pub struct Wants {
     /// Host interfaces beyond `log` and `config`: `secrets`, `kube`, `http`, `git`, `cache`.
     pub interfaces: Vec<String>,
-    /// `group/Kind` to read.
+    /// `group/Kind` to read; `*`: those that users name, as far as the administrator lists them.
     pub kinds: Vec<String>,
     /// Host patterns: `api.example.org`, `*.example.org`, each with an optional `:port`.
     pub hosts: Vec<String>,
@@ -69,6 +69,8 @@ pub struct Wants {
     pub any_host: bool,
     /// `file:` URLs, where the host runs on one machine.
     pub file_urls: bool,
+    /// Audiences of the tokens that its sessions have workspaces exchange; `*` at the end stands for any ending.
+    pub audiences: Vec<String>,
 }
 
 /// Asks a source provider for a program.
@@ -210,6 +212,7 @@ pub struct Outcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Diagnostic {
+    /// `error`, `info#err` for what a program printed to its standard error, `policy` for what a mandatory policy refused.
     pub severity: String,
     pub urn: Option<String>,
     pub message: String,

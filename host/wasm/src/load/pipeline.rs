@@ -114,6 +114,8 @@ impl Loader {
     ) -> Result<(Grants, bool), LoadError> {
         if let Some(mut grants) = self.builtins.grants(name, digest) {
             grants.file_urls &= self.file_urls;
+            // Beyond what a built-in needs: kinds of this cluster's own, for the one that asks for such.
+            grants.kinds.extend(policy.kinds.iter().cloned());
             return Ok((grants, true));
         }
         if self.builtins.0.contains_key(name) {

@@ -17,9 +17,11 @@ use windlass_wasm::{
 };
 use zeroize::Zeroizing;
 
-pub const BUILTINS: [&str; 4] = [
+pub const BUILTINS: [&str; 6] = [
     "source-git",
+    "source-flux",
     "source-program",
+    "backend-cloud",
     "backend-diy",
     "health-argocd",
 ];
