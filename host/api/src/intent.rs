@@ -73,6 +73,9 @@ pub struct RunIntent {
     /// Digest of the program's directory alone, if it was fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subtree: Option<String>,
+    /// Digest that the source states of its content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_digest: Option<String>,
     /// Canonical stack name, as the backend adapter gave it.
     pub stack: String,
     /// Plain variables from the backend adapter.

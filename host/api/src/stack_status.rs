@@ -97,6 +97,9 @@ pub struct LastUpdate {
     /// Digest of the program's directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subtree: Option<String>,
+    /// Digest that the source states of its content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_digest: Option<String>,
     /// Resources in the stack afterwards.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<u32>,

@@ -134,6 +134,7 @@ impl<'a> Live<'a> {
             reconcile_request: reconcile_request(self.stack),
             deleting: self.deleting,
             revision: source.as_ref().map(|_| revision.as_str()),
+            source_digest: source.as_ref().and_then(|source| source.value.digest()),
             stack_outputs: &stack_outputs,
             last: self.status.last_update.as_ref(),
             now: self.s.now,
@@ -190,6 +191,7 @@ impl<'a> Live<'a> {
             // The revision is new, the program's directory is not.
             if let Some(last) = &mut self.status.last_update {
                 last.last_successful_commit = Some(source.value.revision.clone());
+                last.source_digest = source.value.digest().map(str::to_owned);
             }
             return self.synced(None);
         }
@@ -231,6 +233,10 @@ impl<'a> Live<'a> {
             Checked::operation(&self.stack.spec)
         };
         let sequence = self.next_sequence();
+        let source_digest = source
+            .as_ref()
+            .and_then(|source| source.value.digest())
+            .map(str::to_owned);
         let revision = source
             .map(|source| source.value.revision)
             .unwrap_or_default();
@@ -242,6 +248,7 @@ impl<'a> Live<'a> {
             revision: revision.clone(),
             program,
             subtree: tree.map(|tree| tree.subtree),
+            source_digest,
             stack: session.stack,
             env: session.env,
             inputs: checked.inputs_digest(self.stack, &self.s.objects),

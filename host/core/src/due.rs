@@ -19,6 +19,8 @@ pub struct Question<'a> {
     pub deleting: bool,
     /// The source's revision. None while unknown: then nothing that depends on it is due.
     pub revision: Option<&'a str>,
+    /// The digest of the source's content, where the source states one.
+    pub source_digest: Option<&'a str>,
     /// Digest over the outputs of other Stacks in use.
     pub stack_outputs: &'a str,
     pub last: Option<&'a LastUpdate>,
@@ -81,7 +83,8 @@ fn after_success(q: &Question<'_>, last: &LastUpdate) -> Due {
         };
     }
     if let Some(revision) = q.revision
-        && last.last_successful_commit.as_deref().unwrap_or_default() != revision
+        && (last.last_successful_commit.as_deref().unwrap_or_default() != revision
+            || other_content(q.source_digest, last))
     {
         return Due::Now(Cause::NewRevision {
             revision: revision.to_owned(),
@@ -104,7 +107,8 @@ fn after_success(q: &Question<'_>, last: &LastUpdate) -> Due {
 fn after_failure(q: &Question<'_>, last: &LastUpdate) -> Due {
     if !q.deleting
         && let Some(revision) = q.revision
-        && last.last_attempted_commit.as_deref().unwrap_or_default() != revision
+        && (last.last_attempted_commit.as_deref().unwrap_or_default() != revision
+            || other_content(q.source_digest, last))
     {
         return Due::Now(Cause::NewRevision {
             revision: revision.to_owned(),
@@ -131,6 +135,12 @@ fn after_failure(q: &Question<'_>, last: &LastUpdate) -> Due {
     } else {
         Due::Backoff { until: next }
     }
+}
+
+/// Other content under the same revision, as when a Flux object comes to ignore other files. A last run that noted no
+/// digest, such as one of the Pulumi Kubernetes Operator, is no reason.
+pub(crate) fn other_content(digest: Option<&str>, last: &LastUpdate) -> bool {
+    matches!((digest, last.source_digest.as_deref()), (Some(now), Some(then)) if now != then)
 }
 
 /// The time of the attempt that follows a failed run.

@@ -63,6 +63,7 @@ pub fn record(
             .resources
             .or_else(|| previous.as_ref().and_then(|p| p.resources)),
         subtree: intent.subtree.clone(),
+        source_digest: intent.source_digest.clone(),
     };
     if !succeeded && FailureClass::parse(last.failure_class.as_deref()).retries() {
         last.next_attempt = Some(time(due::next_attempt(uid, spec, &last).0));
@@ -113,6 +114,7 @@ fn failures(previous: Option<&LastUpdate>, intent: &RunIntent) -> i64 {
                 && last.reconcile_request.as_deref().unwrap_or_default()
                     == intent.reconcile_request.as_deref().unwrap_or_default()
                 && last.last_attempted_commit.as_deref().unwrap_or_default() == intent.revision
+                && !due::other_content(intent.source_digest.as_deref(), last)
                 && last.stack_outputs.as_deref().unwrap_or_default() == intent.stack_outputs =>
         {
             last.failures.max(0) + 1

@@ -207,8 +207,15 @@ pub struct Resolution {
     pub poll_after_ms: Option<u64>,
     /// The program lies in the workspace already; there is no tree to fetch.
     pub workspace_path: bool,
-    /// The provider's artifact, opaque here, handed back to the task that fetches it.
+    /// The provider's artifact, opaque here but for its digest, handed back to the task that fetches it.
     pub artifact: serde_json::Value,
+}
+
+impl Resolution {
+    /// What the artifact states as the digest of its content; a commit is its own.
+    pub fn digest(&self) -> Option<&str> {
+        self.artifact.get("digest")?.as_str()
+    }
 }
 
 /// A fetched program.

@@ -39,6 +39,7 @@ fn answer(row: &Row) -> Due {
         reconcile_request: None,
         deleting: false,
         revision: Some("r1"),
+        source_digest: None,
         stack_outputs: "",
         last: last.as_ref(),
         now: Timestamp(T0 + 100_000),
@@ -165,6 +166,38 @@ fn each_cause_has_its_row() {
             |q| q.revision = Some("r2"),
             Due::Now(Cause::NewRevision {
                 revision: "r2".into(),
+            }),
+        ),
+        row(
+            "other content, same revision",
+            none.clone(),
+            json!({"state": "succeeded", "sourceDigest": "d1"}),
+            |q| q.source_digest = Some("d2"),
+            Due::Now(Cause::NewRevision {
+                revision: "r1".into(),
+            }),
+        ),
+        row(
+            "the same content",
+            none.clone(),
+            json!({"state": "succeeded", "sourceDigest": "d1"}),
+            |q| q.source_digest = Some("d1"),
+            IDLE,
+        ),
+        row(
+            "content that nobody noted, as after a takeover",
+            none.clone(),
+            ok(),
+            |q| q.source_digest = Some("d2"),
+            IDLE,
+        ),
+        row(
+            "given up, other content",
+            none.clone(),
+            json!({"state": "failed", "failures": 1, "failureClass": "invalid", "sourceDigest": "d1"}),
+            |q| q.source_digest = Some("d2"),
+            Due::Now(Cause::NewRevision {
+                revision: "r1".into(),
             }),
         ),
         row(

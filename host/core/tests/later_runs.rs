@@ -134,6 +134,36 @@ fn only_what_changed_runs_if_that_is_asked_for() {
 }
 
 #[test]
+fn other_content_under_the_same_revision_runs() {
+    let mut world = ready(json!({}));
+    // A source that begins to state digests is no other source.
+    world.content = Some("d1".into());
+    world.push("r1", "t1").settle();
+    assert_eq!(world.runs.len(), 1);
+    world.request("now").settle();
+    assert_eq!(world.last().source_digest.as_deref(), Some("d1"));
+    world.content = Some("d2".into());
+    world.push("r1", "t2").settle();
+    assert_eq!(world.runs.len(), 3);
+    assert_eq!(
+        world.runs[2].cause,
+        Cause::NewRevision {
+            revision: "r1".into()
+        }
+    );
+    assert_eq!(world.last().source_digest.as_deref(), Some("d2"));
+
+    let mut world = ready(json!({"onlyWhenChanged": true}));
+    world.content = Some("d1".into());
+    world.push("r2", "t1").settle();
+    assert_eq!(
+        (world.runs.len(), world.last().source_digest.as_deref()),
+        (1, Some("d1")),
+        "noted without a run, so that it is no news the next time"
+    );
+}
+
+#[test]
 fn after_a_failure_an_unchanged_directory_runs_again() {
     let mut world = crate::support::after(
         json!({"onlyWhenChanged": true}),

@@ -32,7 +32,7 @@ impl World {
                         dir: String::new(),
                         poll_after_ms: Some(60_000),
                         workspace_path: false,
-                        artifact: json!({"commit": self.revision}),
+                        artifact: json!({"commit": self.revision, "digest": self.content}),
                     };
                     settle_obs(&mut seen.source, cause, now, out, trouble, value);
                 }

@@ -35,6 +35,8 @@ pub struct World {
     pub s: Snapshot,
     pub revision: String,
     pub subtree: String,
+    /// What the source states as the digest of its content.
+    pub content: Option<String>,
     /// Tasks of these slots fail so.
     pub trouble: BTreeMap<Slot, Failure>,
     /// Tasks of these slots stay out.
@@ -78,6 +80,7 @@ impl World {
             },
             revision: "r1".into(),
             subtree: "t1".into(),
+            content: None,
             trouble: BTreeMap::new(),
             held: BTreeSet::new(),
             ends: VecDeque::new(),
