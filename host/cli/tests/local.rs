@@ -204,7 +204,7 @@ fn what_a_stack_lacks_on_one_machine_is_said_before_any_run() {
         let stack = stacks.iter().find(|it| it["name"] == name).unwrap();
         let text = stack.to_string();
         assert!(text.contains(words), "{name}: {text}");
-        assert_eq!(stack["state"], json!("Stalled"), "{text}");
+        assert_eq!(stack["state"], json!("Failed"), "{text}");
     }
 }
 
