@@ -138,7 +138,11 @@ async fn checked(
 /// resolver its search list.
 pub(crate) fn plain(host: &Host<&str>) -> String {
     let spelled = host.to_string();
-    spelled.strip_suffix('.').unwrap_or(&spelled).to_owned()
+    // That of an ssh: URL is taken by the parser as it is written.
+    spelled
+        .strip_suffix('.')
+        .unwrap_or(&spelled)
+        .to_ascii_lowercase()
 }
 
 /// Whether an address may be reached at all.
