@@ -26,6 +26,8 @@ pub mod snapshot;
 pub mod spec;
 mod stages;
 pub mod time;
+pub mod update_object;
+pub mod view;
 
 pub use decide::decide;
 pub use decision::Decision;

@@ -1,30 +1,23 @@
 //! The engine's ports on one machine: a directory of manifests, an embedded store, agent processes.
 //!
 //! [`Local`] wires them and runs. From there: `sync` brings manifests into `db`; `store` and `objects` are what the engine
-//! reads and writes; `tasks` asks plugins, fetches and drives runs; `workspaces` keeps one agent process per Stack.
+//! reads and writes; `place` is what the tasks of `windlass-tasks` need of a machine; `workspaces` keeps one agent process per Stack.
 
 mod agent_process;
-mod backend;
 mod config;
 mod db;
 mod environment;
 mod error;
-mod failures;
-mod held;
-mod judge;
 mod local;
 mod objects;
 mod outside;
+mod place;
 mod process;
-mod project;
 mod reader;
 mod report;
 mod rows;
 mod store;
-mod stream;
 mod sync;
-mod tasks;
-mod update_object;
 mod watch;
 mod workspaces;
 

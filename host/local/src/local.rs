@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,6 +12,7 @@ use windlass_core::Decision;
 use windlass_core::snapshot::{Config, Snapshot};
 use windlass_engine::{Handle, Key, Observer, Runner, Settings, StoreError};
 use windlass_fetch::{FetchConfig, Fetcher, Poller, WorkerCommand};
+use windlass_tasks::{HeldOutputs, PlaceTasks, Subscriptions};
 use windlass_wasm::outside::http::HttpClient;
 use windlass_wasm::{Builtins, HostOptions, Network, PluginHost, Policy};
 
@@ -20,14 +20,13 @@ use crate::clock;
 use crate::config::{LocalConfig, LocalObserver};
 use crate::db::{Db, Side, kind};
 use crate::error::{AtPath, LocalError};
-use crate::held::HeldOutputs;
 use crate::objects;
 use crate::outside::LocalOutside;
+use crate::place::LocalPlace;
 use crate::report::rows;
 use crate::rows::StackRow;
 use crate::store::LocalStore;
 use crate::sync::{Synced, sync};
-use crate::tasks::LocalTasks;
 use crate::watch::Watcher;
 use crate::workspaces::Workspaces;
 
@@ -40,10 +39,10 @@ pub struct Local {
     observer: Arc<dyn LocalObserver>,
     db: Arc<Db>,
     store: Arc<LocalStore>,
-    tasks: Arc<LocalTasks>,
+    tasks: Arc<PlaceTasks<LocalPlace>>,
     outside: Arc<LocalOutside>,
     workspaces: Arc<Workspaces>,
-    runner: Runner<LocalStore, LocalTasks, Steps>,
+    runner: Runner<LocalStore, PlaceTasks<LocalPlace>, Steps>,
     handle: Handle,
     known: BTreeSet<Key>,
     /// Held for as long as this process works on the directory.
@@ -136,11 +135,11 @@ impl Local {
                 &format!("the sandbox of the fetching process is incomplete: {gap}"),
             );
         }
-        let outside = Arc::new(LocalOutside::new(
-            Arc::clone(&db),
-            Poller::new(fetcher.clone()),
-            HttpClient::new(network()),
-        ));
+        let outside = Arc::new(LocalOutside {
+            db: Arc::clone(&db),
+            subscriptions: Subscriptions::new(Poller::new(fetcher.clone())),
+            http: HttpClient::new(network()),
+        });
         let plugins = plugins(&config, Arc::clone(&outside)).await?;
         let workspaces = Arc::new(Workspaces::new(
             Arc::clone(&db),
@@ -158,16 +157,12 @@ impl Local {
             handle: tokio::sync::OnceCell::new(),
             destroy: config.destroy,
         });
-        let tasks = Arc::new(LocalTasks {
+        let place = Arc::new(LocalPlace {
             db: Arc::clone(&db),
-            plugins,
-            fetcher,
             workspaces: Arc::clone(&workspaces),
-            outputs,
             observer: Arc::clone(&observer),
-            credentials: Mutex::default(),
-            ended_runs: std::sync::atomic::AtomicU32::new(0),
         });
+        let tasks = Arc::new(PlaceTasks::new(place, plugins, fetcher, outputs));
         let settings = Settings {
             epoch,
             config: Config {
@@ -190,7 +185,7 @@ impl Local {
             clock,
         );
         workspaces.wakes(handle.clone());
-        outside.tells(handle.clone());
+        outside.subscriptions.tells(handle.clone());
         let _ = store.handle.set(handle.clone());
         let synced =
             sync(&db, &config.manifests, config.destroy).map_err(|error| db.fatal(error))?;
@@ -286,7 +281,7 @@ impl Local {
         Ok(Report {
             rows,
             elapsed: begun.elapsed(),
-            runs: tasks.ended_runs.load(Ordering::Relaxed),
+            runs: tasks.ended_runs(),
         })
     }
 }

@@ -6,12 +6,8 @@ use windlass_api::run::ProgramSource;
 use windlass_api::secret::Secret;
 use windlass_api::{ConfigMap, Stack, Update};
 use windlass_core::digest::digest;
-use windlass_core::names::{generation, reconcile_request};
-use windlass_core::snapshot::{
-    LastRunView, Objects, Reference, ReferenceKind, StackView, WorkspaceView,
-};
+use windlass_core::snapshot::{Objects, Reference, ReferenceKind, StackView, WorkspaceView};
 use windlass_core::spec;
-use windlass_core::time::Timestamp;
 use windlass_engine::Key;
 
 use crate::db::{Db, DbError, Stored, kind};
@@ -103,68 +99,17 @@ fn reachable(
             continue;
         }
         if let Some(Stored { object, .. }) = db.get::<Stack>(kind::STACK, namespace, &name)? {
-            let view = view(db, namespace, &object)?;
+            let outputs = outputs_secret(db, namespace, &object)?;
+            let stored = |name: &str| {
+                let bytes = outputs.as_ref()?.get(&windlass_api::names::output_key(name))?;
+                Some(digest(&(name, bytes)))
+            };
+            let view = windlass_core::view::of(&object, &stored);
             wanted.extend(view.prerequisites.iter().cloned());
             views.insert(name, view);
         }
     }
     Ok(views)
-}
-
-fn view(db: &Db, namespace: &str, stack: &Stack) -> Result<StackView, DbError> {
-    let last = stack
-        .status
-        .as_ref()
-        .and_then(|status| status.last_update.as_ref());
-    let prerequisites = stack
-        .spec
-        .prerequisites
-        .iter()
-        .filter_map(|p| Some(p.normalize().ok()?.name))
-        .collect();
-    Ok(StackView {
-        generation: generation(stack),
-        reconcile_request: reconcile_request(stack).map(str::to_owned),
-        deleting: stack.metadata.deletion_timestamp.is_some(),
-        last: last.map(|last| LastRunView {
-            name: last.name.clone().unwrap_or_default(),
-            generation: last.generation,
-            reconcile_request: last.reconcile_request.clone(),
-            succeeded: last.succeeded(),
-            at: Timestamp(last.resync_time_ms()),
-        }),
-        prerequisites,
-        outputs: output_digests(db, namespace, stack)?,
-    })
-}
-
-/// A digest for each output: of the value where it is plain, of the bytes in the outputs Secret where it is secret.
-fn output_digests(
-    db: &Db,
-    namespace: &str,
-    stack: &Stack,
-) -> Result<BTreeMap<String, String>, DbError> {
-    let Some(outputs) = stack
-        .status
-        .as_ref()
-        .and_then(|status| status.outputs.as_ref())
-    else {
-        return Ok(BTreeMap::new());
-    };
-    let values = outputs_secret(db, namespace, stack)?;
-    Ok(outputs
-        .iter()
-        .map(|(name, shown)| {
-            let bytes = values
-                .as_ref()
-                .and_then(|secret| secret.get(&windlass_api::names::output_key(name)));
-            let digest = match bytes {
-                Some(bytes) => digest(&(name, bytes)),
-                None => digest(&(name, shown)),
-            };
-            (name.clone(), digest)
-        })
-        .collect())
 }
 
 /// The Secret with the values of a Stack's outputs.

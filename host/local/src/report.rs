@@ -5,17 +5,18 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use windlass_api::Stack;
 use windlass_engine::Key;
+use windlass_tasks::PlaceTasks;
 use windlass_wasm::Work;
 
 use crate::db::{Db, kind};
 use crate::objects;
 use crate::rows::StackRow;
-use crate::tasks::LocalTasks;
+use crate::place::LocalPlace;
 
 /// One row for each Stack, with the health component's verdict.
 pub async fn rows(
     db: &Db,
-    tasks: &LocalTasks,
+    tasks: &PlaceTasks<LocalPlace>,
     known: &BTreeSet<Key>,
 ) -> Result<Vec<StackRow>, crate::db::DbError> {
     let mut rows = Vec::new();

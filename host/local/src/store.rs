@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use windlass_api::conditions::{COMPLETE, is_true, update_reason};
+use windlass_api::conditions::{COMPLETE, is_true};
 use windlass_api::names::{self, FINALIZER, RECONCILE_REQUEST_ANNOTATION};
 use windlass_api::secret::{Secret, SecretBytes};
 use windlass_api::{ObjectMeta, Stack, Update};
 use windlass_core::decision::Write;
 use windlass_core::record::time;
 use windlass_core::snapshot::Objects;
+use windlass_core::update_object::{self, templated};
 use windlass_engine::{Fence, Handle, Key, Store, StoreError};
+use windlass_tasks::HeldOutputs;
 
 use crate::config::LocalObserver;
 use crate::db::{Db, DbError, Stored, kind};
-use crate::held::HeldOutputs;
-use crate::update_object::{conditions, finish, metadata, now, templated};
 use crate::workspaces::{WorkspaceError, Workspaces};
-use crate::{environment, objects};
+use crate::{clock, environment, objects};
 
 /// Objects in the embedded store, workspaces as processes.
 pub struct LocalStore {
@@ -90,8 +90,8 @@ impl Store for LocalStore {
                     uid: Some(self.db.new_uid()?),
                     generation: Some(1),
                     finalizers: Some(vec![FINALIZER.to_owned()]),
-                    creation_timestamp: Some(now()),
-                    ..metadata(key, name)
+                    creation_timestamp: Some(time(clock().0)),
+                    ..update_object::metadata(&key.namespace, &key.name, name)
                 };
                 match self.db.put(
                     kind::UPDATE,
@@ -107,21 +107,15 @@ impl Store for LocalStore {
             }
             Write::RecordStart { update, record } => {
                 self.edit_update(key, update, fence, |object| {
-                    let status = object.status.get_or_insert_default();
-                    status.observed_generation = object.metadata.generation;
-                    status.run = Some(record.clone());
-                    status.start_time = Some(time(record.at_ms));
-                    conditions(
-                        status,
-                        [true, false, false],
-                        update_reason::PROGRESSING,
-                        update_reason::PROGRESSING,
-                    );
+                    update_object::start(object, record, clock());
                 })
             }
             Write::SaveOutputs { update } => self.save_outputs(key, update),
             Write::FinishUpdate { update, outcome } => {
-                self.edit_update(key, update, fence, |object| finish(object, key, outcome))?;
+                let secret = objects::outputs_secret_name(&key.name);
+                self.edit_update(key, update, fence, |object| {
+                    update_object::finish(object, outcome, &secret, clock());
+                })?;
                 Ok(self.workspaces.idle_from_now(key)?)
             }
             Write::ReleaseUpdate { update } => {
@@ -257,7 +251,7 @@ impl LocalStore {
             .map(|(name, _)| name)
             .collect();
         masked.sort();
-        let mut metadata = metadata(key, &name);
+        let mut metadata = update_object::metadata(&key.namespace, &key.name, &name);
         let list = serde_json::to_string(&masked).map_err(DbError::from)?;
         metadata.annotations = Some([(names::SECRETS_ANNOTATION.to_owned(), list)].into());
         let data = outputs

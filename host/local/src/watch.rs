@@ -72,7 +72,7 @@ impl Watcher {
 
     fn look(&mut self) {
         for key in self.gone() {
-            self.outside.forget(&key);
+            self.outside.subscriptions.forget(&key);
             if let Err(error) = self.workspaces.forget(&key) {
                 self.observer.problem(Some(&key), &error.to_string());
             }

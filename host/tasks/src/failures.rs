@@ -6,11 +6,13 @@ use windlass_fetch::{ErrorClass as FetchClass, FetchError};
 use windlass_sdk::ErrorClass;
 use windlass_wasm::PluginError;
 
+/// Something that waits for an edit.
 pub fn invalid(reason: &str, message: String) -> Failure {
     Failure::new(FailureClass::Invalid, reason, message)
 }
 
-pub fn lost(message: &str) -> Failure {
+/// Something that may work later.
+pub fn unavailable(message: &str) -> Failure {
     Failure::new(FailureClass::Unavailable, "Unavailable", message)
 }
 

@@ -1,17 +1,18 @@
-//! Update objects: made from a Stack and its template, finished with an outcome.
+//! Update objects: made from a Stack and its template, started, finished with an outcome. What every store writes the
+//! same way.
 
 use serde_json::Value;
 use windlass_api::conditions::{COMPLETE, FAILED, NewCondition, PROGRESSING, set, update_reason};
 use windlass_api::names;
 use windlass_api::run::{Operation, RunState};
 use windlass_api::update::{UpdateSpec, UpdateStatus};
-use windlass_api::{ObjectMeta, Stack, Time, Update};
-use windlass_core::decision::UpdateOutcome;
-use windlass_core::record::time;
-use windlass_core::request::update_spec;
-use windlass_engine::Key;
+use windlass_api::{ObjectMeta, Stack, Update};
 
-use crate::{clock, objects};
+use crate::decision::UpdateOutcome;
+use crate::record::time;
+use crate::request::update_spec;
+use crate::time::Timestamp;
+use windlass_api::intent::RunRecord;
 
 /// The Update's fields from the Stack, with its template merged over them.
 pub fn templated(stack: &Stack, operation: Operation, message: String) -> UpdateSpec {
@@ -41,7 +42,25 @@ pub fn templated(stack: &Stack, operation: Operation, message: String) -> Update
     merged
 }
 
-pub fn finish(update: &mut Update, key: &Key, outcome: &UpdateOutcome) {
+/// The status of an Update whose run is about to be handed to an agent.
+pub fn start(update: &mut Update, record: &RunRecord, now: Timestamp) {
+    let generation = update.metadata.generation;
+    let status = update.status.get_or_insert_default();
+    status.observed_generation = generation;
+    status.run = Some(record.clone());
+    status.start_time = Some(time(record.at_ms));
+    conditions(
+        status,
+        [true, false, false],
+        update_reason::PROGRESSING,
+        update_reason::PROGRESSING,
+        now,
+    );
+}
+
+/// The status of an Update that is over. `outputs_secret` is the name under which its outputs were kept, where it has
+/// any.
+pub fn finish(update: &mut Update, outcome: &UpdateOutcome, outputs_secret: &str, now: Timestamp) {
     let generation = update.metadata.generation;
     let status = update.status.get_or_insert_default();
     status.observed_generation = generation;
@@ -53,6 +72,7 @@ pub fn finish(update: &mut Update, key: &Key, outcome: &UpdateOutcome) {
                 [false, true, true],
                 update_reason::SUPERSEDED,
                 update_reason::SUPERSEDED,
+                now,
             );
         }
         UpdateOutcome::Ended { summary } => {
@@ -63,7 +83,7 @@ pub fn finish(update: &mut Update, key: &Key, outcome: &UpdateOutcome) {
             status.message = (!summary.message.is_empty()).then(|| summary.message.clone());
             status.project_info = summary.project.clone();
             if summary.outputs.is_some() {
-                status.outputs = Some(objects::outputs_secret_name(&key.name));
+                status.outputs = Some(outputs_secret.to_owned());
             }
             let reason = match (&summary.reason, failed) {
                 (Some(reason), true) => reason.clone(),
@@ -76,19 +96,21 @@ pub fn finish(update: &mut Update, key: &Key, outcome: &UpdateOutcome) {
                 [false, failed, true],
                 &reason,
                 update_reason::UPDATED,
+                now,
             );
         }
     }
 }
 
 /// Progressing, Failed, Complete are always written together.
-pub fn conditions(
+fn conditions(
     status: &mut UpdateStatus,
     values: [bool; 3],
     failed_reason: &str,
     complete_reason: &str,
+    now: Timestamp,
 ) {
-    let now = now();
+    let now = time(now.0);
     let reasons = [update_reason::PROGRESSING, failed_reason, complete_reason];
     for ((type_, value), reason) in [PROGRESSING, FAILED, COMPLETE]
         .into_iter()
@@ -112,24 +134,21 @@ pub fn conditions(
     }
 }
 
-pub fn metadata(key: &Key, name: &str) -> ObjectMeta {
+/// Metadata of what belongs to a Stack: its name, namespace and labels.
+pub fn metadata(namespace: &str, stack: &str, name: &str) -> ObjectMeta {
     ObjectMeta {
         name: Some(name.to_owned()),
-        namespace: Some(key.namespace.clone()),
+        namespace: Some(namespace.to_owned()),
         labels: Some(
             [
                 (
                     names::COMPONENT_LABEL.to_owned(),
                     names::COMPONENT_STACK.to_owned(),
                 ),
-                (names::STACK_NAME_LABEL.to_owned(), key.name.clone()),
+                (names::STACK_NAME_LABEL.to_owned(), stack.to_owned()),
             ]
             .into(),
         ),
         ..ObjectMeta::default()
     }
-}
-
-pub fn now() -> Time {
-    time(clock().0)
 }

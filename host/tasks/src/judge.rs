@@ -1,17 +1,16 @@
 //! Why a run failed, and which locks it may leave to the next one: the backend adapter's judgement.
 
-use serde_json::json;
 use windlass_api::Stack;
 use windlass_api::run::{FailureEvidence, InterruptCause, RunState};
 use windlass_core::failure::{Failure, FailureClass};
 use windlass_engine::TaskInput;
-use windlass_sdk::{LockHolder, LockVerdict, Outcome, ReportedLock};
+use windlass_sdk::{LockVerdict, Outcome, ReportedLock};
 
 use crate::failures::failure_class;
-use crate::tasks::{LocalTasks, work};
-use crate::{backend, process};
+use crate::place::Place;
+use crate::tasks::{PlaceTasks, work};
 
-impl LocalTasks {
+impl<P: Place> PlaceTasks<P> {
     pub(crate) async fn judge(
         &self,
         input: &TaskInput,
@@ -44,11 +43,9 @@ impl LocalTasks {
             return Failure::new(class, reason.clone(), message);
         }
         let outcome = outcome(evidence);
-        let url = match backend::url(&self.db, stack) {
+        let url = match self.place.backend_url(stack).await {
             Ok(url) => url,
-            Err(error) => {
-                return Failure::new(FailureClass::Program, "UpdateFailed", error.to_string());
-            }
+            Err(failure) => return failure,
         };
         match self
             .plugins
@@ -68,7 +65,7 @@ impl LocalTasks {
         }
     }
 
-    /// Locks that nobody alive holds. This machine is all there is: a holder is dead if its process is gone.
+    /// Locks that nobody alive holds, in the backend adapter's judgement.
     pub(crate) async fn stale_locks(
         &self,
         input: &TaskInput,
@@ -79,23 +76,8 @@ impl LocalTasks {
             return Vec::new();
         }
         let locks: Vec<ReportedLock> = reported(evidence);
-        let own = self.workspaces.hostname();
-        let dead = |lock: &ReportedLock| {
-            let created = millis(&lock.created);
-            lock.hostname == own && !process::may_live_since(lock.pid, created)
-        };
-        // A host name is a holder only if every lock of that name is dead: they cannot be told apart otherwise.
-        let holders: Vec<LockHolder> = locks
-            .iter()
-            .map(|lock| LockHolder {
-                hostname: lock.hostname.clone(),
-                dead: locks
-                    .iter()
-                    .filter(|other| other.hostname == lock.hostname)
-                    .all(dead),
-            })
-            .collect();
-        let Ok(url) = backend::url(&self.db, stack) else {
+        let holders = self.place.holders(input, &evidence.locks).await;
+        let Ok(url) = self.place.backend_url(stack).await else {
             return Vec::new();
         };
         match self
@@ -133,12 +115,6 @@ fn before_the_cli(reason: &str) -> Option<FailureClass> {
         | "ProjectInvalid" | "SettingsInvalid" => FailureClass::Invalid,
         _ => return None,
     })
-}
-
-/// Milliseconds since the epoch of an RFC 3339 time; the end of time if it cannot be read, so that nothing looks stale.
-fn millis(text: &str) -> i64 {
-    serde_json::from_value::<windlass_api::Time>(json!(text))
-        .map_or(i64::MAX, |time| time.0.as_millisecond())
 }
 
 fn outcome(evidence: &FailureEvidence) -> Outcome {

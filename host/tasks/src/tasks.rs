@@ -1,6 +1,7 @@
-//! The engine's tasks on one machine: ask plugins, fetch trees, drive runs.
+//! The engine's tasks: ask plugins, fetch trees, drive runs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use windlass_api::intent::RunSummary;
 use windlass_api::run::{ProgramSource, ProjectInfo, RunResult, RunState};
 use windlass_core::decision::TaskKind;
 use windlass_core::failure::{Failure, FailureClass};
-use windlass_core::request::{Mounts, run_request};
+use windlass_core::request::run_request;
 use windlass_core::snapshot::{Resolution, RunEnd, Session, Tree};
 use windlass_core::spec::{SourceKind, check};
 use windlass_engine::{Found, Key, TaskInput, Tasks};
@@ -19,36 +20,61 @@ use windlass_fetch::{Artifact as FetchArtifact, FetchError, Fetcher, TreeRequest
 use windlass_sdk::Artifact;
 use windlass_wasm::{PluginHost, Work};
 
-use crate::backend;
-use crate::config::LocalObserver;
-use crate::db::Db;
-use crate::environment::{CONFIG_MAPS, SECRETS, write_mounts};
-use crate::failures::{agent_failure, fetch_failure, invalid, lost, plugin_failure};
+use crate::failures::{agent_failure, fetch_failure, invalid, plugin_failure, unavailable};
 use crate::held::HeldOutputs;
-use crate::outside::{fetch_credential, files};
-use crate::workspaces::Workspaces;
+use crate::place::Place;
+use crate::subscriptions::fetch_credential;
 
-/// Tasks over plugins, the fetcher and the agents.
-pub struct LocalTasks {
-    pub db: Arc<Db>,
+/// Tasks over plugins, the fetcher and the agents of a place.
+pub struct PlaceTasks<P> {
+    pub place: Arc<P>,
     pub plugins: PluginHost,
     pub fetcher: Fetcher,
-    pub workspaces: Arc<Workspaces>,
     pub outputs: Arc<HeldOutputs>,
-    pub observer: Arc<dyn LocalObserver>,
     /// Credentials of resolved artifacts, by Stack: they never stand in a snapshot.
-    pub credentials: Mutex<HashMap<Key, Option<windlass_fetch::Credential>>>,
+    credentials: Mutex<HashMap<Key, Option<windlass_fetch::Credential>>>,
     /// Runs that ended under this process's eyes.
-    pub ended_runs: std::sync::atomic::AtomicU32,
+    ended_runs: AtomicU32,
 }
 
-impl Tasks for LocalTasks {
+impl<P: Place> PlaceTasks<P> {
+    pub fn new(
+        place: Arc<P>,
+        plugins: PluginHost,
+        fetcher: Fetcher,
+        outputs: Arc<HeldOutputs>,
+    ) -> PlaceTasks<P> {
+        PlaceTasks {
+            place,
+            plugins,
+            fetcher,
+            outputs,
+            credentials: Mutex::default(),
+            ended_runs: AtomicU32::new(0),
+        }
+    }
+
+    /// Runs that ended under this process's eyes.
+    pub fn ended_runs(&self) -> u32 {
+        self.ended_runs.load(Ordering::Relaxed)
+    }
+
+    /// The Stack is gone: what is remembered of it goes.
+    pub fn forget(&self, key: &Key) {
+        self.credentials
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(key);
+    }
+}
+
+impl<P: Place> Tasks for PlaceTasks<P> {
     async fn run(&self, input: TaskInput) -> Result<Found, Failure> {
         let stack = input
             .objects
             .stack
             .as_ref()
-            .ok_or_else(|| lost("the Stack is gone"))?;
+            .ok_or_else(|| unavailable("the Stack is gone"))?;
         match &input.kind {
             TaskKind::Resolve => self.resolve(&input, stack).await.map(Found::Source),
             TaskKind::Fetch { resolution } => {
@@ -63,7 +89,7 @@ impl Tasks for LocalTasks {
                 .await
                 .map(|end| Found::Run(Box::new(end))),
             TaskKind::Cancel { update, instance } => {
-                let client = self.client(&input.key, instance).await?;
+                let client = self.place.client(&input.key, instance).await?;
                 match client.cancel_run(update).await {
                     // It is over, or was never there: its own task says which.
                     Ok(()) | Err(ClientError::UnknownRun(_)) => Ok(Found::Cancelling),
@@ -74,10 +100,10 @@ impl Tasks for LocalTasks {
     }
 }
 
-impl LocalTasks {
+impl<P: Place> PlaceTasks<P> {
     async fn resolve(&self, input: &TaskInput, stack: &Stack) -> Result<Resolution, Failure> {
         let checked =
-            check(stack, false).map_err(|error| invalid("SpecInvalid", error.to_string()))?;
+            check(stack, P::WORKSPACE_PATH).map_err(|error| invalid("SpecInvalid", error.to_string()))?;
         let SourceKind::Provider(provider) = checked.source else {
             return Err(invalid(
                 "SpecInvalid",
@@ -95,6 +121,13 @@ impl LocalTasks {
             let text: Vec<String> = errors.into_iter().map(|error| error.message).collect();
             return Err(invalid("SpecInvalid", text.join("; ")));
         }
+        let watched = self
+            .plugins
+            .watches(&provider, &work)
+            .await
+            .result
+            .map_err(|error| plugin_failure(&error))?;
+        self.place.follows(&input.key, watched);
         let previous = stack
             .status
             .as_ref()
@@ -118,7 +151,7 @@ impl LocalTasks {
             poll_after_ms,
         } = resolved.resolution;
         let workspace_path = matches!(artifact, Artifact::WorkspacePath { .. });
-        if workspace_path {
+        if workspace_path && !P::WORKSPACE_PATH {
             return Err(invalid(
                 "SourceUnsupported",
                 "a program that lies in an image needs a cluster".to_owned(),
@@ -172,7 +205,7 @@ impl LocalTasks {
                 digest,
                 auth: _,
             } => FetchArtifact::Archive { url, digest },
-            Artifact::Files { files: list } => FetchArtifact::Files(files(list)),
+            Artifact::Files { files } => FetchArtifact::Files(contents(files)),
             Artifact::WorkspacePath { .. } | Artifact::Other { .. } => {
                 let text =
                     "the source provider answers with an artifact that this version cannot fetch";
@@ -215,7 +248,7 @@ impl LocalTasks {
         match found {
             Ok(Ok(project)) => Ok(project),
             Ok(Err(error)) => Err(invalid("ProjectInvalid", error.to_string())),
-            Err(error) => Err(lost(&error.to_string())),
+            Err(error) => Err(unavailable(&error.to_string())),
         }
     }
 
@@ -225,7 +258,7 @@ impl LocalTasks {
         stack: &Stack,
         project: Option<&str>,
     ) -> Result<Session, Failure> {
-        let url = backend::url(&self.db, stack).map_err(|error| lost(&error.to_string()))?;
+        let url = self.place.backend_url(stack).await?;
         let done = self
             .plugins
             .open_backend(&url, project, &stack.spec.stack, &work(input, stack))
@@ -235,13 +268,6 @@ impl LocalTasks {
             stack: session.stack,
             env: session.env,
         })
-    }
-
-    async fn client(&self, key: &Key, instance: &str) -> Result<AgentClient, Failure> {
-        self.workspaces
-            .client(key, instance)
-            .await
-            .map_err(|error| lost(&error))
     }
 
     /// Starts the run unless it was, and follows it to its end.
@@ -254,9 +280,8 @@ impl LocalTasks {
     ) -> Result<RunEnd, Failure> {
         let ours = windlass_core::run::ours(stack, &input.objects.updates)
             .find(|ours| ours.name == update)
-            .ok_or_else(|| lost("the Update is gone"))?;
-        let client = self.client(&input.key, instance).await?;
-        let dir = self.workspaces.dir(&input.key).join("files");
+            .ok_or_else(|| unavailable("the Update is gone"))?;
+        let client = self.place.client(&input.key, instance).await?;
         let known = client
             .list_runs()
             .await
@@ -272,13 +297,7 @@ impl LocalTasks {
             {
                 self.push(&client, input, stack, digest).await?;
             }
-            write_mounts(&self.db, stack, &dir).map_err(|error| {
-                Failure::new(FailureClass::Unavailable, "MountFailed", error.to_string())
-            })?;
-            let mounts = Mounts {
-                config_maps: CONFIG_MAPS,
-                secrets: SECRETS,
-            };
+            let mounts = self.place.mounts(&input.key, stack).await?;
             let request = run_request(stack, ours, input.epoch, &mounts);
             client
                 .start_run(&request)
@@ -292,9 +311,9 @@ impl LocalTasks {
         while let Some(event) = events.next().await {
             match event.map_err(|error| agent_failure(&error))? {
                 RunEvent::Progress(progress) => {
-                    self.observer.progress(&input.key, update, &progress)
+                    self.place.progress(&input.key, update, &progress)
                 }
-                RunEvent::Log(line) => self.observer.log(&input.key, &line.text),
+                RunEvent::Log(line) => self.place.log(&input.key, &line.text),
                 RunEvent::Result(result) => {
                     return Ok(self.ended(input, stack, update, *result).await);
                 }
@@ -343,8 +362,7 @@ impl LocalTasks {
         update: &str,
         result: RunResult,
     ) -> RunEnd {
-        self.ended_runs
-            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.ended_runs.fetch_add(1, Ordering::Relaxed);
         let RunResult {
             id: _,
             operation: _,
@@ -408,6 +426,14 @@ impl LocalTasks {
             has_outputs,
         }
     }
+}
+
+/// The files of a program; the fetcher checks their paths.
+fn contents(files: Vec<windlass_sdk::File>) -> BTreeMap<String, Vec<u8>> {
+    files
+        .into_iter()
+        .map(|file| (file.path, file.content))
+        .collect()
 }
 
 /// What a plugin sees of the Stack.

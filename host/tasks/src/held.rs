@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use windlass_api::run::OutputValue;
 
+/// Outputs by the name of their Update.
 #[derive(Default)]
 pub struct HeldOutputs(Mutex<HashMap<String, BTreeMap<String, OutputValue>>>);
 

@@ -1,0 +1,33 @@
+//! The engine's ports on a cluster.
+//!
+//! [`Operator`] wires them and runs. From there: `watch` fills `cache`; `store` is what the engine reads and writes, with
+//! one file per kind of object under `write`; `agents` keeps one connection per workspace; `place` is what the tasks of
+//! `windlass-tasks` need of a cluster; `lease` says who leads.
+
+mod agents;
+mod api;
+mod cache;
+mod certificates;
+mod config;
+mod digests;
+mod events;
+mod follow;
+mod instances;
+mod lease;
+mod observe;
+mod operator;
+mod outside;
+mod place;
+mod references;
+mod store;
+mod watch;
+mod world;
+mod write;
+
+pub use config::OperatorConfig;
+pub use operator::{Operator, OperatorError};
+
+/// The wall clock.
+pub(crate) fn clock() -> windlass_core::time::Timestamp {
+    windlass_core::time::Timestamp(jiff::Timestamp::now().as_millisecond())
+}

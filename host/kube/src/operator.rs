@@ -1,0 +1,319 @@
+//! Wires the ports and runs the engine, for as long as this process leads.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use tokio::task::JoinSet;
+use windlass_api::names::{AUTO_COMPONENT_LABEL, COMPONENT_WORKSPACE};
+use windlass_api::{Program, Stack, Update, Workspace};
+use windlass_core::snapshot::Config;
+use windlass_engine::{Runner, Settings};
+use windlass_fetch::{FetchConfig, Fetcher, Poller, WorkerCommand};
+use windlass_tasks::{HeldOutputs, PlaceTasks, Subscriptions};
+use windlass_wasm::outside::http::HttpClient;
+use windlass_wasm::{Builtins, HostOptions, Network, PluginHost, Policy};
+
+use crate::agents::Agents;
+use crate::api::Cluster;
+use crate::certificates::{CertificateError, Certificates};
+use crate::clock;
+use crate::config::OperatorConfig;
+use crate::digests::OutputDigests;
+use crate::events::Events;
+use crate::follow::Follow;
+use crate::instances::Instances;
+use crate::lease::acquire;
+use crate::observe::Steps;
+use crate::outside::KubeOutside;
+use crate::place::KubePlace;
+use crate::references::References;
+use crate::store::KubeStore;
+use crate::watch::{Readiness, start};
+use crate::world::World;
+
+/// Updates kept per Stack, beside those of a day.
+const KEEP_UPDATES: usize = 10;
+
+/// Why the operator cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum OperatorError {
+    #[error("the policy: {0}")]
+    Policy(String),
+    #[error("{path}: {message}")]
+    Damaged { path: String, message: String },
+    #[error("fetching: {0}")]
+    Fetch(String),
+    #[error("plugins: {0}")]
+    Plugins(String),
+    #[error(transparent)]
+    Certificates(#[from] CertificateError),
+    #[error("{0}: {1}")]
+    Io(String, std::io::Error),
+}
+
+/// An operator that watches, and acts while it leads.
+pub struct Operator {
+    config: OperatorConfig,
+    cluster: Cluster,
+    world: Arc<World>,
+    readiness: Arc<Readiness>,
+    plugins: PluginHost,
+    fetcher: Fetcher,
+    outside: Arc<KubeOutside>,
+    watches: JoinSet<()>,
+}
+
+impl Operator {
+    /// Loads the plugins and begins to watch.
+    ///
+    /// # Errors
+    /// What this process needs is missing or cannot be used.
+    pub async fn open(client: Client, config: OperatorConfig) -> Result<Operator, OperatorError> {
+        private(&config.data_dir)?;
+        let cluster = Cluster {
+            client: client.clone(),
+        };
+        let world = Arc::new(World::default());
+        let readiness = Arc::new(Readiness::default());
+        let mut watches = JoinSet::new();
+        let namespaces = &config.namespaces;
+        let (tasks, ready) = (&mut watches, &readiness);
+        start::<Stack>(tasks, &world, &client, namespaces, None, ready);
+        start::<Program>(tasks, &world, &client, namespaces, None, ready);
+        start::<Workspace>(tasks, &world, &client, namespaces, None, ready);
+        start::<Update>(tasks, &world, &client, namespaces, None, ready);
+        let pods = format!("{AUTO_COMPONENT_LABEL}={COMPONENT_WORKSPACE}");
+        start::<Pod>(tasks, &world, &client, namespaces, Some(&pods), ready);
+        let fetcher = fetcher(&config)?;
+        if let Some(gap) = fetcher.sandbox_gap() {
+            tracing::warn!(%gap, "the sandbox of the fetching process is incomplete");
+        }
+        let outside = Arc::new(KubeOutside {
+            cluster: cluster.clone(),
+            world: Arc::clone(&world),
+            subscriptions: Subscriptions::new(Poller::new(fetcher.clone())),
+            http: HttpClient::new(network(&config)),
+        });
+        let plugins = plugins(&config, Arc::clone(&outside)).await?;
+        Ok(Operator {
+            config,
+            cluster,
+            world,
+            readiness,
+            plugins,
+            fetcher,
+            outside,
+            watches,
+        })
+    }
+
+    /// Whether every watch has listed.
+    pub fn readiness(&self) -> Arc<Readiness> {
+        Arc::clone(&self.readiness)
+    }
+
+    /// Leads whenever it can, until `stop` ends. Runs that go on stay with their agents.
+    ///
+    /// # Errors
+    /// The certificates of the operator cannot be used.
+    pub async fn run(mut self, stop: impl Future<Output = ()>) -> Result<(), OperatorError> {
+        let mut stop = std::pin::pin!(stop);
+        let reloading = {
+            let plugins = self.plugins.clone();
+            tokio::spawn(async move { plugins.watch(Duration::from_secs(1)).await })
+        };
+        let suffix = format!("{:x}", std::process::id());
+        loop {
+            let (cluster, lease) = (self.cluster.clone(), self.config.lease.clone());
+            let mut leader = tokio::select! {
+                leader = acquire(&cluster, &lease, &suffix) => leader,
+                () = &mut stop => break,
+            };
+            let stopped = {
+                let epoch = leader.epoch;
+                tokio::select! {
+                    led = self.lead(epoch) => { led?; false }
+                    () = leader.lost() => false,
+                    () = &mut stop => true,
+                }
+            };
+            self.world.follow();
+            if stopped {
+                leader.release().await;
+                break;
+            }
+        }
+        reloading.abort();
+        self.watches.shutdown().await;
+        Ok(())
+    }
+
+    /// Acts, until dropped. Returns only if another process has led since.
+    async fn lead(&mut self, epoch: u64) -> Result<(), OperatorError> {
+        self.readiness.ready().await;
+        let namespace = &self.config.lease.namespace;
+        let certificates =
+            Arc::new(Certificates::open(self.cluster.clone(), namespace).await?);
+        let agents = Arc::new(Agents::new(
+            Arc::clone(&self.world),
+            Arc::clone(&certificates),
+        ));
+        agents.lead(epoch);
+        let references = Arc::new(References::new(
+            self.cluster.clone(),
+            Arc::clone(&self.world),
+        ));
+        let outputs = Arc::new(HeldOutputs::default());
+        let instances = Arc::new(Instances::new(
+            self.cluster.clone(),
+            Arc::clone(&self.world),
+            Arc::clone(&agents),
+            Arc::clone(&certificates),
+            self.config.clone(),
+        ));
+        let store = Arc::new(KubeStore {
+            cluster: self.cluster.clone(),
+            world: Arc::clone(&self.world),
+            references: Arc::clone(&references),
+            digests: OutputDigests::new(self.cluster.clone()),
+            outputs: Arc::clone(&outputs),
+            instances: Arc::clone(&instances),
+            events: Events {
+                cluster: self.cluster.clone(),
+                instance: self.config.lease.pod.clone(),
+            },
+        });
+        let follow = Arc::new(Follow::new(
+            self.cluster.clone(),
+            Arc::clone(&self.world),
+            self.config.namespaces.clone(),
+        ));
+        let place = Arc::new(KubePlace {
+            cluster: self.cluster.clone(),
+            agents: Arc::clone(&agents),
+            follow,
+        });
+        let tasks = Arc::new(PlaceTasks::new(
+            place,
+            self.plugins.clone(),
+            self.fetcher.clone(),
+            outputs,
+        ));
+        let settings = Settings {
+            epoch,
+            config: Config {
+                default_idle_seconds: self.config.idle_seconds,
+                keep_updates: KEEP_UPDATES,
+                workspace_path: true,
+            },
+        };
+        let (runner, handle) = Runner::new(
+            settings,
+            store,
+            tasks,
+            Arc::new(Steps),
+            self.config.max_runs,
+            clock,
+        );
+        self.outside.subscriptions.tells(handle.clone());
+        self.world.lead(handle.clone());
+        // All of it ends with this future: whoever does not lead does nothing.
+        let mut beside = JoinSet::new();
+        beside.spawn({
+            let references = Arc::clone(&references);
+            async move { references.look_for_missing().await }
+        });
+        beside.spawn({
+            let (certificates, world) = (Arc::clone(&certificates), Arc::clone(&self.world));
+            async move { certificates.keep(&world).await }
+        });
+        beside.spawn({
+            let instances = Arc::clone(&instances);
+            async move { instances.keep().await }
+        });
+        let guard = Clear(Arc::clone(&agents));
+        tokio::select! {
+            () = runner.run(false) => {}
+            () = agents.deposed() => {}
+        }
+        drop(guard);
+        Ok(())
+    }
+}
+
+/// Drops the connections of a leader that leads no more, however it ended.
+struct Clear(Arc<Agents>);
+
+impl Drop for Clear {
+    fn drop(&mut self) {
+        self.0.clear();
+    }
+}
+
+fn private(path: &Path) -> Result<(), OperatorError> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|error| OperatorError::Io(path.display().to_string(), error))
+}
+
+fn network(config: &OperatorConfig) -> Network {
+    Network {
+        loopback: config.allow_loopback,
+        ..Network::default()
+    }
+}
+
+fn fetcher(config: &OperatorConfig) -> Result<Fetcher, OperatorError> {
+    let (program, args) = config.fetch_worker.clone();
+    let mut fetch = FetchConfig::new(
+        config.data_dir.join("trees"),
+        WorkerCommand { program, args },
+    );
+    fetch.allow_loopback = config.allow_loopback;
+    if let Ok(path) = std::env::var("SSL_CERT_FILE") {
+        fetch.extra_ca_pem = std::fs::read_to_string(path).ok();
+    }
+    Fetcher::new(fetch).map_err(|error| OperatorError::Fetch(error.to_string()))
+}
+
+async fn plugins(
+    config: &OperatorConfig,
+    outside: Arc<KubeOutside>,
+) -> Result<PluginHost, OperatorError> {
+    let policy = match &config.policy {
+        Some(path) => {
+            Policy::read(path).map_err(|error| OperatorError::Policy(error.to_string()))?
+        }
+        None => Policy::default(),
+    };
+    let builtins = match &config.builtin_digests {
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| OperatorError::Io(path.display().to_string(), error))?;
+            let digests = serde_json::from_str(&text).map_err(|error| OperatorError::Damaged {
+                path: path.display().to_string(),
+                message: error.to_string(),
+            })?;
+            Builtins(digests)
+        }
+        None => Builtins::default(),
+    };
+    let options = HostOptions {
+        plugin_dirs: config.plugin_dirs.clone(),
+        cache_dir: config.data_dir.join("code"),
+        policy,
+        builtins,
+        file_urls: false,
+        network: network(config),
+        threads: 0,
+    };
+    PluginHost::new(options, outside)
+        .await
+        .map_err(|error| OperatorError::Plugins(error.to_string()))
+}

@@ -1,0 +1,213 @@
+//! The engine's store on a cluster: reading from the watches, writing to the API server, each write fenced by what the
+//! step has seen.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use windlass_api::Stack;
+use windlass_api::conditions::{COMPLETE, is_true};
+use windlass_core::decision::Write;
+use windlass_core::snapshot::{Objects, StackView};
+use windlass_core::spec;
+use windlass_engine::{Fence, Key, Store, StoreError};
+use windlass_tasks::HeldOutputs;
+
+use crate::api::Cluster;
+use crate::digests::OutputDigests;
+use crate::events::Events;
+use crate::instances::Instances;
+use crate::references::References;
+use crate::world::World;
+
+/// Objects on a cluster, workspaces as pods.
+pub struct KubeStore {
+    pub cluster: Cluster,
+    pub world: Arc<World>,
+    pub references: Arc<References>,
+    pub digests: OutputDigests,
+    pub outputs: Arc<HeldOutputs>,
+    pub instances: Arc<Instances>,
+    pub events: Events,
+}
+
+impl Store for KubeStore {
+    async fn load(&self, key: &Key) -> Result<Objects, StoreError> {
+        let stack = self.world.stacks.get(&key.namespace, &key.name);
+        let updates: Vec<_> = self
+            .world
+            .updates
+            .group(key)
+            .iter()
+            .map(|update| (**update).clone())
+            .collect();
+        let workspace = self.instances.view(key, stack.as_deref(), &updates).await;
+        let (mut stacks, mut references) = (BTreeMap::new(), BTreeMap::new());
+        // What a broken specification refers to is of no use: it is not run.
+        if let Some(stack) = &stack
+            && let Ok(checked) = spec::check(stack, true)
+        {
+            let outputs_of: BTreeSet<String> = checked
+                .stack_outputs
+                .values()
+                .map(|(stack, _)| stack.clone())
+                .collect();
+            let mut wanted = outputs_of.clone();
+            wanted.extend(checked.prerequisites.iter().map(|p| p.name.clone()));
+            stacks = self.reachable(&key.namespace, wanted, &outputs_of).await?;
+            references = self.references.versions(key, checked.references).await?;
+        }
+        Ok(Objects {
+            stack: stack.map(|stack| (*stack).clone()),
+            updates,
+            workspace,
+            stacks,
+            references,
+        })
+    }
+
+    async fn write(
+        &self,
+        key: &Key,
+        write: &Write,
+        objects: &Objects,
+        fence: &mut Fence,
+    ) -> Result<(), StoreError> {
+        let done = self.perform(key, write, objects, fence).await;
+        if matches!(done, Err(StoreError::Conflict | StoreError::NotFound)) {
+            // The watch is behind: looking again at once would only find the same.
+            self.refresh(key, write).await;
+        }
+        done
+    }
+}
+
+impl KubeStore {
+    async fn perform(
+        &self,
+        key: &Key,
+        write: &Write,
+        objects: &Objects,
+        fence: &mut Fence,
+    ) -> Result<(), StoreError> {
+        match write {
+            Write::AddFinalizer => self.add_stack_finalizer(key, fence).await,
+            Write::PutStatus { status } => self.put_stack_status(key, status, fence).await,
+            Write::RequestReconcile { stack, value } => {
+                self.request_reconcile(key, stack, value).await
+            }
+            Write::EnsureWorkspace { spec_digest } => {
+                let Some(stack) = &objects.stack else {
+                    return Ok(());
+                };
+                self.ensure_workspace(key, stack, spec_digest).await
+            }
+            Write::StopWorkspace { uid } => {
+                if uid.is_empty() {
+                    self.instances.forget_refusal(key);
+                    return Ok(());
+                }
+                // The decision may be older than a run that has begun since.
+                let started = self.live_updates(key).await?.iter().any(|update| {
+                    let status = update.status.as_ref();
+                    let here = status
+                        .and_then(|status| status.run.as_ref())
+                        .is_some_and(|run| run.instance == *uid);
+                    here && !status.is_some_and(|status| is_true(&status.conditions, COMPLETE))
+                });
+                if started {
+                    return Err(StoreError::Conflict);
+                }
+                self.stop_workspace(key, uid).await
+            }
+            Write::CreateUpdate {
+                name,
+                operation,
+                intent,
+            } => {
+                let stack = objects.stack.as_ref().ok_or(StoreError::NotFound)?;
+                self.create_update(key, stack, name, *operation, intent)
+                    .await
+            }
+            Write::RecordStart { update, record } => {
+                self.record_start(key, update, record, fence).await
+            }
+            Write::SaveOutputs { update } => {
+                self.save_outputs(key, objects.stack.as_ref(), update).await
+            }
+            Write::FinishUpdate { update, outcome } => {
+                self.finish_update(key, update, outcome, fence).await?;
+                self.instances.release_if_over(key).await;
+                Ok(())
+            }
+            Write::ReleaseUpdate { update } => self.release_update(key, update).await,
+            Write::DeleteUpdate { update } => {
+                self.instances.forget_run(key, update);
+                self.delete_update(key, update).await
+            }
+            Write::RemoveFinalizer => self.remove_stack_finalizer(key, fence).await,
+            Write::Event { event } => {
+                if let Some(stack) = &objects.stack {
+                    self.events.stack(stack, event);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads again what a write found changed.
+    async fn refresh(&self, key: &Key, write: &Write) {
+        let update = match write {
+            Write::RecordStart { update, .. }
+            | Write::FinishUpdate { update, .. }
+            | Write::ReleaseUpdate { update } => Some(update),
+            _ => None,
+        };
+        let read = async {
+            match update {
+                Some(name) => match self.cluster.get(&key.namespace, name).await? {
+                    Some(update) => self.world.took::<windlass_api::Update>(update),
+                    None => self
+                        .world
+                        .lost::<windlass_api::Update>(&key.namespace, name, None),
+                },
+                None => match self.cluster.get(&key.namespace, &key.name).await? {
+                    Some(stack) => self.world.took::<Stack>(stack),
+                    None => self.world.lost::<Stack>(&key.namespace, &key.name, None),
+                },
+            }
+            Ok::<(), crate::api::ApiError>(())
+        };
+        if let Err(error) = read.await {
+            tracing::debug!(%key, %error, "reading again after a conflict");
+        }
+    }
+
+    /// The Stacks that are reached by prerequisites and outputs.
+    async fn reachable(
+        &self,
+        namespace: &str,
+        mut wanted: BTreeSet<String>,
+        outputs_of: &BTreeSet<String>,
+    ) -> Result<BTreeMap<String, StackView>, StoreError> {
+        let mut views = BTreeMap::new();
+        while let Some(name) = wanted.pop_first() {
+            if views.contains_key(&name) {
+                continue;
+            }
+            let Some(stack) = self.world.stacks.get(namespace, &name) else {
+                continue;
+            };
+            // Only the outputs of Stacks that are used directly are looked at.
+            let digests = if outputs_of.contains(&name) {
+                self.digests.of(&Key::new(namespace, &name), &stack).await?
+            } else {
+                BTreeMap::new()
+            };
+            let view =
+                windlass_core::view::of(&stack, &|output: &str| digests.get(output).cloned());
+            wanted.extend(view.prerequisites.iter().cloned());
+            views.insert(name, view);
+        }
+        Ok(views)
+    }
+}

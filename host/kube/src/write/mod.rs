@@ -1,0 +1,91 @@
+//! What the engine writes, one file per kind of object.
+
+pub mod outputs;
+pub mod stack;
+pub mod update;
+pub mod workspace;
+
+use serde_json::{Value, json};
+use windlass_api::OwnerReference;
+use windlass_api::{Resource, Stack};
+
+/// A JSON patch that adds a finalizer, if the object is still at this version.
+pub fn add_finalizer(present: &[String], finalizer: &str, version: Option<&str>) -> Value {
+    let mut patch = fence(version);
+    if present.is_empty() {
+        patch.push(json!({"op": "add", "path": "/metadata/finalizers", "value": [finalizer]}));
+    } else {
+        patch.push(json!({"op": "add", "path": "/metadata/finalizers/-", "value": finalizer}));
+    }
+    Value::Array(patch)
+}
+
+/// A JSON patch that takes a finalizer away, if it still is where it was. None: it is not there.
+pub fn remove_finalizer(
+    present: &[String],
+    finalizer: &str,
+    version: Option<&str>,
+) -> Option<Value> {
+    let index = present.iter().position(|name| name == finalizer)?;
+    let path = format!("/metadata/finalizers/{index}");
+    let mut patch = fence(version);
+    patch.push(json!({"op": "test", "path": path, "value": finalizer}));
+    patch.push(json!({"op": "remove", "path": path}));
+    Some(Value::Array(patch))
+}
+
+fn fence(version: Option<&str>) -> Vec<Value> {
+    version
+        .map(|version| json!({"op": "test", "path": "/metadata/resourceVersion", "value": version}))
+        .into_iter()
+        .collect()
+}
+
+/// The Stack as owner of what it makes. None once it is being deleted: the garbage collector of a foreground deletion
+/// would take new children away, and a destroy needs them.
+pub fn owner(stack: &Stack, controller: bool) -> Option<OwnerReference> {
+    if stack.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    Some(OwnerReference {
+        api_version: Stack::api_version(&()).into_owned(),
+        kind: Stack::kind(&()).into_owned(),
+        name: stack.metadata.name.clone()?,
+        uid: stack.metadata.uid.clone()?,
+        controller: Some(controller),
+        block_owner_deletion: Some(true),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_finalizer_is_added_beside_others_and_only_at_the_version_seen() {
+        assert_eq!(
+            add_finalizer(&[], "f", Some("7")),
+            json!([
+                {"op": "test", "path": "/metadata/resourceVersion", "value": "7"},
+                {"op": "add", "path": "/metadata/finalizers", "value": ["f"]}
+            ])
+        );
+        assert_eq!(
+            add_finalizer(&["other".into()], "f", None),
+            json!([{"op": "add", "path": "/metadata/finalizers/-", "value": "f"}])
+        );
+    }
+
+    #[test]
+    fn only_the_finalizer_that_is_there_is_taken_away() {
+        assert!(remove_finalizer(&["other".into()], "f", None).is_none());
+        assert_eq!(
+            remove_finalizer(&["other".into(), "f".into()], "f", None).unwrap(),
+            json!([
+                {"op": "test", "path": "/metadata/finalizers/1", "value": "f"},
+                {"op": "remove", "path": "/metadata/finalizers/1"}
+            ])
+        );
+    }
+}

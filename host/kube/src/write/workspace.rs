@@ -1,0 +1,223 @@
+//! Writes of a workspace: the Workspace object, the certificate of its agent, its pod.
+
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use serde_json::{Value, json};
+use windlass_api::identity::WorkspaceIdentity;
+use windlass_api::names::{
+    ARGOCD_IGNORE_UPDATES_ANNOTATION, AUTO_COMPONENT_LABEL, COMPONENT_WORKSPACE, MANAGER,
+    WORKSPACE_NAME_LABEL, workspace_pod_name,
+};
+use windlass_api::{OwnerReference, Resource, Stack, Workspace};
+use windlass_core::digest::digest;
+use windlass_engine::{Key, StoreError};
+use windlass_pods::{PodOptions, TemplateError, WorkspaceOptions};
+
+use crate::api::ApiError;
+use crate::certificates::encoded;
+use crate::instances::Refusal;
+use crate::store::KubeStore;
+use crate::write::owner;
+use crate::{clock, instances};
+
+/// Annotation of a Workspace: digest of what the Stack asked for, so that it is applied once.
+const APPLIED: &str = "windlass.pulumi.com/applied-digest";
+
+/// Name of the Secret with the certificate of a workspace's agent.
+pub fn tls_secret_name(workspace: &str) -> String {
+    format!("{workspace}-workspace-tls")
+}
+
+impl KubeStore {
+    /// Makes what is missing of a workspace. What cannot be made is remembered and shown as a workspace that fails.
+    pub(crate) async fn ensure_workspace(
+        &self,
+        key: &Key,
+        stack: &Stack,
+        spec_digest: &str,
+    ) -> Result<(), StoreError> {
+        match self.make_workspace(key, stack, spec_digest).await {
+            Ok(()) => {
+                self.instances.forget_refusal(key);
+                Ok(())
+            }
+            Err(Unmade::Template(error)) => {
+                self.refuse(key, spec_digest, "TemplateInvalid", error.to_string());
+                Ok(())
+            }
+            Err(Unmade::Api(ApiError::Refused { reason, message })) => {
+                self.refuse(key, spec_digest, &reason, message);
+                Ok(())
+            }
+            Err(Unmade::Api(ApiError::NamespaceTerminating(message))) => {
+                self.refuse(key, spec_digest, "NamespaceTerminating", message);
+                Ok(())
+            }
+            Err(Unmade::Api(error)) => Err(error.into()),
+        }
+    }
+
+    fn refuse(&self, key: &Key, spec_digest: &str, reason: &str, message: String) {
+        self.instances.refused(
+            key,
+            Refusal {
+                spec_digest: spec_digest.to_owned(),
+                reason: reason.to_owned(),
+                message,
+                since: clock(),
+            },
+        );
+    }
+
+    async fn make_workspace(
+        &self,
+        key: &Key,
+        stack: &Stack,
+        spec_digest: &str,
+    ) -> Result<(), Unmade> {
+        let name = workspace_pod_name(&key.name);
+        if let Some(pod) = self.world.pods.get(&key.namespace, &name) {
+            return Ok(self.instances.clear_away(key, &pod).await?);
+        }
+        let workspace = self.apply_workspace(key, stack).await?;
+        let uid = workspace.metadata.uid.clone().unwrap_or_default();
+        // A name that no other incarnation has: locks in the backend tell them apart by it.
+        let hostname = instances::hostname(&key.name, &uid, clock());
+        let identity = WorkspaceIdentity::new(key.namespace.as_str(), uid.as_str(), &hostname)
+            .map_err(|error| refused("IdentityInvalid", error.to_string()))?;
+        let leaf = self
+            .instances
+            .certificates
+            .workspace(&identity)
+            .map_err(|error| refused("CertificateFailed", error.to_string()))?;
+        let tls_secret = tls_secret_name(&key.name);
+        let object = json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": tls_secret,
+                "labels": {AUTO_COMPONENT_LABEL: COMPONENT_WORKSPACE, WORKSPACE_NAME_LABEL: key.name},
+                "annotations": {ARGOCD_IGNORE_UPDATES_ANNOTATION: "true"},
+                "ownerReferences": owner(stack, false).map(|owner| vec![owner]),
+            },
+            "type": "kubernetes.io/tls",
+            "data": encoded(leaf.to_secret_data()),
+        });
+        let _: Secret = self
+            .cluster
+            .apply(&key.namespace, &tls_secret, &object, MANAGER)
+            .await?;
+        let options = PodOptions {
+            hostname,
+            spec_digest: spec_digest.to_owned(),
+            owner: (stack.metadata.deletion_timestamp.is_none())
+                .then(|| workspace_owner(&workspace))
+                .flatten(),
+            images: self.instances.images.clone(),
+            tls_secret,
+            login: None,
+            source_first: false,
+        };
+        let mut pod = windlass_pods::pod(&workspace, &options)?;
+        // So that its end is seen.
+        pod.metadata.finalizers = Some(vec![instances::POD_FINALIZER.to_owned()]);
+        match self.cluster.create(&key.namespace, &pod, MANAGER).await {
+            Ok(pod) => self.world.took::<Pod>(pod),
+            Err(ApiError::AlreadyExists) => {
+                if let Some(pod) = self.cluster.get::<Pod>(&key.namespace, &name).await? {
+                    self.world.took(pod);
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// The Workspace that the Stack asks for, applied unless it is what was applied last.
+    async fn apply_workspace(&self, key: &Key, stack: &Stack) -> Result<Workspace, Unmade> {
+        let mut wanted = windlass_pods::workspace_spec(stack, &WorkspaceOptions::default())?;
+        wanted.metadata.owner_references = owner(stack, true).map(|owner| vec![owner]);
+        wanted
+            .metadata
+            .annotations
+            .get_or_insert_default()
+            .insert(ARGOCD_IGNORE_UPDATES_ANNOTATION.into(), "true".into());
+        let applied = digest(&wanted);
+        if let Some(stored) = self.world.workspaces.get(&key.namespace, &key.name) {
+            let before = stored
+                .metadata
+                .annotations
+                .as_ref()
+                .and_then(|annotations| annotations.get(APPLIED));
+            if before == Some(&applied) && stored.metadata.deletion_timestamp.is_none() {
+                return Ok((*stored).clone());
+            }
+        }
+        wanted
+            .metadata
+            .annotations
+            .get_or_insert_default()
+            .insert(APPLIED.into(), applied);
+        let mut object =
+            serde_json::to_value(&wanted).map_err(|error| refused("Unwritable", error.to_string()))?;
+        if let Value::Object(fields) = &mut object {
+            fields.remove("status");
+            fields.insert("apiVersion".into(), Workspace::api_version(&()).into());
+            fields.insert("kind".into(), Workspace::kind(&()).into());
+        }
+        let workspace: Workspace = self
+            .cluster
+            .apply(&key.namespace, &key.name, &object, MANAGER)
+            .await?;
+        self.world.took(workspace.clone());
+        Ok(workspace)
+    }
+
+    /// Ends this pod. The agent finishes what it does.
+    pub(crate) async fn stop_workspace(&self, key: &Key, uid: &str) -> Result<(), StoreError> {
+        let name = workspace_pod_name(&key.name);
+        self.cluster
+            .delete::<Pod>(&key.namespace, &name, Some(uid))
+            .await?;
+        if let Some(pod) = self.cluster.get::<Pod>(&key.namespace, &name).await? {
+            self.world.took(pod);
+        }
+        self.instances.release_if_over(key).await;
+        Ok(())
+    }
+}
+
+/// Why a workspace was not made.
+enum Unmade {
+    Template(TemplateError),
+    Api(ApiError),
+}
+
+impl From<ApiError> for Unmade {
+    fn from(error: ApiError) -> Unmade {
+        Unmade::Api(error)
+    }
+}
+
+impl From<TemplateError> for Unmade {
+    fn from(error: TemplateError) -> Unmade {
+        Unmade::Template(error)
+    }
+}
+
+fn refused(reason: &str, message: String) -> Unmade {
+    Unmade::Api(ApiError::Refused {
+        reason: reason.to_owned(),
+        message,
+    })
+}
+
+fn workspace_owner(workspace: &Workspace) -> Option<OwnerReference> {
+    Some(OwnerReference {
+        api_version: Workspace::api_version(&()).into_owned(),
+        kind: Workspace::kind(&()).into_owned(),
+        name: workspace.metadata.name.clone()?,
+        uid: workspace.metadata.uid.clone()?,
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    })
+}
