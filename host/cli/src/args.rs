@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use windlass_engine::Key;
 
+use crate::run_args::RunArgs;
+
 /// The whole command line.
 #[derive(Debug, Parser)]
 #[command(
@@ -96,6 +98,17 @@ pub enum Command {
   windlass local --once --destroy manifests/   take down what the Stacks made"
     )]
     Local(LocalArgs),
+    /// Run the operator on a cluster.
+    #[command(
+        long_about = "Run the operator on a cluster.\n\n\
+            Watches Stacks, Programs, Workspaces and Updates, and keeps every Stack in the state that it asks for. The \
+            cluster is that of the pod this runs in, else of the kubeconfig. Of several replicas one leads; runs \
+            belong to the agents in the workspaces' pods and go on whatever happens to this process.",
+        after_help = "Examples:
+  windlass run                                  in a pod, as the chart starts it
+  windlass run --namespaces team-a,team-b       for these namespaces alone"
+    )]
+    Run(Box<RunArgs>),
     /// Show every Stack, or one, as it was last seen.
     #[command(after_help = "Examples:
   windlass status
@@ -349,7 +362,7 @@ fn default_parallel() -> usize {
     std::thread::available_parallelism().map_or(4, |n| n.get().max(4))
 }
 
-fn at_least_one(text: &str) -> Result<usize, String> {
+pub fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) | Err(_) => Err("write a number from 1".to_owned()),
         Ok(number) => Ok(number),

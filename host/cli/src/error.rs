@@ -57,6 +57,8 @@ pub enum Error {
     Arguments(String),
     #[error(transparent)]
     Local(#[from] windlass_local::LocalError),
+    #[error("{0}")]
+    Cluster(String),
     #[error("agent of {key}: {source}")]
     Agent {
         key: String,
@@ -87,6 +89,7 @@ impl Error {
             | Error::PluginHost(_)
             | Error::Plugin { .. }
             | Error::Local(_)
+            | Error::Cluster(_)
             | Error::Agent { .. }
             | Error::Output(_)
             | Error::Json(_) => FAILED,

@@ -18,6 +18,8 @@ mod plugins;
 mod print;
 mod progress;
 mod replay;
+mod run;
+mod run_args;
 mod status;
 mod table;
 mod world;
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
 async fn run(command: Command, screen: MultiProgress) -> Result<ExitCode> {
     match command {
         Command::Local(args) => local::local(args, screen).await,
+        Command::Run(args) => run::run(*args).await,
         Command::Status {
             stack,
             data,

@@ -1,6 +1,5 @@
 //! What `windlass run` is told.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -30,8 +29,6 @@ pub struct OperatorConfig {
     pub max_runs: usize,
     /// Seconds that an idle workspace is kept; none keeps it.
     pub idle_seconds: Option<u64>,
-    /// Where `/healthz`, `/readyz` and `/metrics` are served; none serves them nowhere.
-    pub health_address: Option<SocketAddr>,
     /// Whether addresses of this machine may be fetched from: for tests.
     pub allow_loopback: bool,
     /// How long to wait for what goes on when asked to end.

@@ -19,13 +19,16 @@ mod operator;
 mod outside;
 mod place;
 mod references;
+pub mod serve;
 mod store;
 mod watch;
 mod world;
 mod write;
 
 pub use config::OperatorConfig;
+pub use lease::LeaseSettings;
 pub use operator::{Operator, OperatorError};
+pub use watch::Readiness;
 
 /// The wall clock.
 pub(crate) fn clock() -> windlass_core::time::Timestamp {

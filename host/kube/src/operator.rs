@@ -40,6 +40,10 @@ const KEEP_UPDATES: usize = 10;
 /// Why the operator cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {
+    #[error(
+        "no cluster: {0}. Run in a pod with a service account, or set KUBECONFIG to a file that names one"
+    )]
+    NoCluster(String),
     #[error("the policy: {0}")]
     Policy(String),
     #[error("{path}: {message}")]
@@ -71,8 +75,9 @@ impl Operator {
     ///
     /// # Errors
     /// What this process needs is missing or cannot be used.
-    pub async fn open(client: Client, config: OperatorConfig) -> Result<Operator, OperatorError> {
+    pub async fn open(config: OperatorConfig) -> Result<Operator, OperatorError> {
         private(&config.data_dir)?;
+        let client = client().await?;
         let cluster = Cluster {
             client: client.clone(),
         };
@@ -242,6 +247,16 @@ impl Operator {
         drop(guard);
         Ok(())
     }
+}
+
+/// A client of the cluster that this process runs in, else of the kubeconfig.
+async fn client() -> Result<Client, OperatorError> {
+    let mut config = kube::Config::infer()
+        .await
+        .map_err(|error| OperatorError::NoCluster(error.to_string()))?;
+    // Every request here has a deadline, and whoever asks knows when to ask again.
+    config.default_retry = false;
+    Client::try_from(config).map_err(|error| OperatorError::NoCluster(error.to_string()))
 }
 
 /// Drops the connections of a leader that leads no more, however it ended.

@@ -1,0 +1,86 @@
+//! `windlass run`.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use windlass_kube::{LeaseSettings, Operator, OperatorConfig, serve};
+
+use crate::error::{Error, Result};
+use crate::place;
+use crate::run_args::RunArgs;
+
+/// Runs the operator until it is asked to end.
+///
+/// # Errors
+/// Of the arguments, the machine and the cluster. What becomes of a Stack is in its status.
+pub async fn run(args: RunArgs) -> Result<ExitCode> {
+    let plugin_dirs = args.plugins.dirs()?;
+    let RunArgs {
+        namespaces,
+        namespace,
+        identity,
+        agent_image,
+        agent_image_pull_policy,
+        workspace_image,
+        max_runs,
+        workspace_idle_seconds,
+        data_dir,
+        health_probe_bind_address,
+        leader_elect: _,
+        leader_election_lease_duration,
+        leader_election_renew_deadline,
+        leader_election_retry_period,
+        allow_loopback,
+        plugins,
+    } = args;
+    let pod = identity
+        .or_else(|| std::env::var("HOSTNAME").ok())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| format!("windlass-{}", std::process::id()));
+    let config = OperatorConfig {
+        namespaces: namespaces
+            .into_iter()
+            .filter(|name| !name.is_empty())
+            .collect(),
+        lease: LeaseSettings {
+            namespace,
+            pod,
+            duration: leader_election_lease_duration,
+            renew_deadline: leader_election_renew_deadline,
+            retry_period: leader_election_retry_period,
+        },
+        data_dir,
+        builtin_digests: place::digests(&plugin_dirs),
+        plugin_dirs,
+        policy: plugins.policy,
+        fetch_worker: place::fetch_worker()?,
+        agent_image,
+        agent_image_pull_policy,
+        workspace_image,
+        max_runs,
+        idle_seconds: workspace_idle_seconds,
+        allow_loopback,
+        grace: Duration::from_secs(10),
+    };
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let stop = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("asked to end; runs that go on stay with their agents");
+    };
+    let cluster = |error: String| Error::Cluster(error);
+    let operator = Operator::open(config)
+        .await
+        .map_err(|error| cluster(error.to_string()))?;
+    let serving = serve::start(health_probe_bind_address, operator.readiness())
+        .await
+        .map_err(|error| cluster(format!("{health_probe_bind_address}: {error}")))?;
+    let ran = operator.run(stop).await;
+    serving.abort();
+    ran.map_err(|error| cluster(error.to_string()))?;
+    Ok(ExitCode::SUCCESS)
+}
