@@ -195,6 +195,9 @@ impl<'a> Live<'a> {
             }
             return self.synced(None);
         }
+        if let Some((phase, activity)) = self.refused() {
+            return self.finish(phase, activity);
+        }
         if !self.s.capacity {
             let phase = self.busy_phase(&cause, "waiting for other runs to end");
             return self.finish(phase, Activity::Queued);

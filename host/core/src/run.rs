@@ -203,6 +203,9 @@ fn start(live: &mut Live<'_>, update: Ours<'_>, checked: Option<&Checked>) -> (P
             Activity::Busy,
         );
     };
+    if let Some(refused) = live.refused() {
+        return refused;
+    }
     let digest = checked.workspace_digest(&live.stack.spec, &live.s.objects);
     live.draft.ensure_workspace(&digest);
     let Some(instance) = &live.s.objects.workspace.current else {

@@ -50,7 +50,22 @@ pub struct Objects {
     pub stacks: BTreeMap<String, StackView>,
     /// Secrets and ConfigMaps that the Stack refers to, with their versions. None: missing.
     pub references: BTreeMap<Reference, Option<String>>,
+    /// What the run needs was refused a moment ago: a quota, an admission rule, a namespace that is going. Absent once
+    /// it is time to try again, or the Stack has changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<Refusal>,
 }
+
+/// Why a workspace or an Update could not be made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// CamelCase; [`NAMESPACE_TERMINATING`] has a condition of its own.
+    pub reason: String,
+    pub message: String,
+}
+
+/// Reason of a refusal in a namespace that is being deleted.
+pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
 
 /// A key of a Secret or ConfigMap in the Stack's namespace. Never its value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

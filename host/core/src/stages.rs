@@ -11,7 +11,7 @@ use crate::names::{generation, reconcile_request, stack_name};
 use crate::obs::{Answer, Known};
 use crate::phase::{Phase, StallReason};
 use crate::prerequisites::{self, Gate};
-use crate::snapshot::{Resolution, Session, Tree};
+use crate::snapshot::{NAMESPACE_TERMINATING, Refusal, Resolution, Session, Tree};
 use crate::spec::{Checked, SourceKind};
 
 /// From this many failures on a source that cannot be polled shows on a Stack that is otherwise in step.
@@ -307,5 +307,32 @@ impl Live<'_> {
                 )
             }
         }
+    }
+
+    /// What a run needs cannot be made, for the time being.
+    pub(crate) fn refused(&self) -> Option<(Phase, Activity)> {
+        let Refusal { reason, message } = self.s.objects.refusal.as_ref()?;
+        let phase = if reason == NAMESPACE_TERMINATING {
+            let place = self
+                .status
+                .last_update
+                .as_ref()
+                .and_then(|last| last.permalink.clone())
+                .unwrap_or_else(|| "the Pulumi backend".to_owned());
+            let namespace = self.stack.metadata.namespace.as_deref().unwrap_or_default();
+            let name = stack_name(self.stack);
+            Phase::stalled(
+                StallReason::NamespaceTerminating,
+                format!(
+                    "nothing can be run in a namespace that is being deleted ({message}). Destroy the stack by hand \
+                     (see {place}), then let the object go: kubectl patch stack {name} -n {namespace} --type=merge \
+                     -p '{{\"metadata\":{{\"finalizers\":null}}}}'"
+                ),
+            )
+        } else {
+            Phase::stalled(StallReason::WorkspaceFailed, format!("{reason}: {message}"))
+        };
+        let on = vec!["what is refused to be accepted".to_owned()];
+        Some((phase, Activity::Blocked { on }))
     }
 }

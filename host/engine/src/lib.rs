@@ -3,6 +3,9 @@
 //! [`step`](mod@step) looks at one key, decides and writes. [`runner`] does that for all keys, with a queue, timers and tasks.
 //! [`ports`] is what it needs of the outside; a cluster, one machine and the simulator each bring their own.
 
+pub mod capacity;
+mod entry;
+mod handle;
 pub mod key;
 pub mod keyed;
 pub mod ports;
@@ -12,5 +15,6 @@ pub mod step;
 pub use key::Key;
 pub use keyed::Keyed;
 pub use ports::{Fence, Found, Store, StoreError, TaskInput, Tasks};
-pub use runner::{Handle, Observer, Runner};
+pub use handle::Handle;
+pub use runner::{Observer, Runner};
 pub use step::{Settings, Step};

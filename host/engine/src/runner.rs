@@ -1,26 +1,34 @@
 //! The loop over all keys: a queue without duplicates, timers, tasks with deadlines, and a limit on runs.
 //!
-//! One actor owns all memory. Steps run inside it (they only talk to the store); tasks run beside it.
+//! One actor owns all memory. It lends a key's memory to the step of that key: steps of several keys run side by side,
+//! of one key one after the other. Tasks run beside all of it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
-use windlass_core::decision::{Activity, Decision, Slot, Task, TaskKind};
-use windlass_core::failure::{Failure, FailureClass};
+use windlass_core::decision::{Activity, Decision};
 use windlass_core::snapshot::Snapshot;
 use windlass_core::time::Timestamp;
 
+use crate::capacity::Places;
+use crate::entry::{Done, Entry, Later, Report, StepDone, TaskDone, spawn};
+use crate::handle::{Handle, Message};
 use crate::key::Key;
-use crate::keyed::Keyed;
-use crate::ports::{Found, Store, StoreError, TaskInput, Tasks};
+use crate::ports::{Store, StoreError, TaskInput, Tasks};
 use crate::step::{Settings, Step, step};
 
 /// How long a key rests after the store failed.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
+/// How long a key rests after its step came to grief: a fault of this program, which may not concern other keys.
+const PANIC_PAUSE: Duration = Duration::from_secs(300);
+/// Steps that run side by side.
+const STEPS: usize = 8;
 /// No timer is longer: a clock that was set, or a bug, cannot make a key sleep for ever.
 const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
 
@@ -31,48 +39,17 @@ pub trait Observer: Send + Sync + 'static {
     fn store_failed(&self, key: &Key, error: &StoreError);
 }
 
-/// What the loop is told from outside.
-#[derive(Clone, Debug)]
-enum Message {
-    Wake(Key),
-    /// Something happened to the source that its revision does not show.
-    Source(Key),
-    Stop,
-}
-
-/// Speaks to a running loop. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Handle {
-    messages: mpsc::UnboundedSender<Message>,
-}
-
-impl Handle {
-    /// Looks at this key soon. Asking twice is asking once.
-    pub fn wake(&self, key: Key) {
-        // A loop that has ended needs no waking.
-        let _ = self.messages.send(Message::Wake(key));
-    }
-
-    /// Asks this key's source again.
-    pub fn source_changed(&self, key: Key) {
-        let _ = self.messages.send(Message::Source(key));
-    }
-
-    /// Ends the loop after the step that is under way. Runs go on with their agents.
-    pub fn stop(&self) {
-        let _ = self.messages.send(Message::Stop);
-    }
-}
-
 /// The loop over all keys.
 pub struct Runner<S, T, O> {
     settings: Settings,
     store: Arc<S>,
     tasks: Arc<T>,
     observer: Arc<O>,
-    max_runs: usize,
-    /// Keys that hold a run.
-    running: usize,
+    places: Arc<Places>,
+    /// Keys whose step is under way.
+    stepping: usize,
+    /// The steps themselves: they end with this loop.
+    steps: JoinSet<()>,
     clock: fn() -> Timestamp,
     keys: HashMap<Key, Entry>,
     queue: VecDeque<Key>,
@@ -82,22 +59,6 @@ pub struct Runner<S, T, O> {
     messages: mpsc::UnboundedReceiver<Message>,
     done: mpsc::UnboundedReceiver<Done>,
     report: mpsc::UnboundedSender<Done>,
-}
-
-#[derive(Default)]
-struct Entry {
-    memory: Keyed,
-    tasks: BTreeMap<Slot, AbortHandle>,
-    timer: Option<Instant>,
-    holds_run: bool,
-    activity: Option<Activity>,
-}
-
-struct Done {
-    key: Key,
-    slot: Slot,
-    cause: String,
-    result: Result<Found, Failure>,
 }
 
 impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
@@ -117,8 +78,9 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
             store,
             tasks,
             observer,
-            max_runs: max_runs.max(1),
-            running: 0,
+            places: Places::new(max_runs),
+            stepping: 0,
+            steps: JoinSet::new(),
             clock,
             keys: HashMap::new(),
             queue: VecDeque::new(),
@@ -138,17 +100,18 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
         loop {
             while let Ok(message) = self.messages.try_recv() {
                 if self.take(message) {
-                    return;
+                    return self.end().await;
                 }
             }
+            while self.steps.try_join_next().is_some() {}
             while let Ok(done) = self.done.try_recv() {
                 self.finish(done);
             }
             self.fire_timers();
-            if let Some(key) = self.queue.pop_front() {
-                self.queued.remove(&key);
-                self.step(key).await;
-                continue;
+            while self.stepping < STEPS
+                && let Some(key) = self.next()
+            {
+                self.step(key);
             }
             if until_settled && self.settled() {
                 return;
@@ -156,9 +119,9 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
             let next = self.timers.keys().next().map(|(at, _)| *at);
             tokio::select! {
                 message = self.messages.recv() => match message {
-                    Some(message) => if self.take(message) { return },
+                    Some(message) => if self.take(message) { return self.end().await },
                     // Nobody is left who could stop the loop.
-                    None => return,
+                    None => return self.end().await,
                 },
                 Some(done) = self.done.recv() => self.finish(done),
                 () = sleep_until(next) => {}
@@ -166,15 +129,20 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
         }
     }
 
+    /// Lets the steps finish that are under way.
+    async fn end(&mut self) {
+        while self.steps.join_next().await.is_some() {}
+    }
+
     fn take(&mut self, message: Message) -> bool {
         match message {
             Message::Wake(key) => self.enqueue(key),
             Message::Source(key) => {
-                self.keys
-                    .entry(key.clone())
-                    .or_default()
-                    .memory
-                    .source_signal += 1;
+                let entry = self.entry(&key);
+                match &mut entry.memory {
+                    Some((memory, _)) => memory.source_signal += 1,
+                    None => entry.later.push(Later::Source),
+                }
                 self.enqueue(key);
             }
             Message::Stop => return true,
@@ -203,43 +171,113 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
         }
     }
 
+    fn entry(&mut self, key: &Key) -> &mut Entry {
+        let places = &self.places;
+        self.keys
+            .entry(key.clone())
+            .or_insert_with(|| Entry::new(places))
+    }
+
+    /// The next key whose memory is at hand. One that is being looked at keeps its place in the queue.
+    fn next(&mut self) -> Option<Key> {
+        let at = self.queue.iter().position(|key| {
+            self.keys
+                .get(key)
+                .is_none_or(|entry| entry.memory.is_some())
+        })?;
+        let key = self.queue.remove(at)?;
+        self.queued.remove(&key);
+        Some(key)
+    }
+
     fn finish(&mut self, done: Done) {
-        let Done {
-            key,
+        let Done { key, report } = done;
+        match report {
+            Report::Task(done) => self.task_done(key, done),
+            Report::Step(done) => {
+                self.stepping -= 1;
+                self.step_done(key, *done);
+            }
+        }
+    }
+
+    fn task_done(&mut self, key: Key, done: TaskDone) {
+        let now = (self.clock)();
+        let Some(entry) = self.keys.get_mut(&key) else {
+            return;
+        };
+        let Some((memory, _)) = &mut entry.memory else {
+            entry.later.push(Later::Task(done));
+            return;
+        };
+        let TaskDone {
             slot,
             cause,
             result,
         } = done;
-        let Some(entry) = self.keys.get_mut(&key) else {
-            return;
-        };
-        if entry
-            .memory
-            .observe(&key, slot, &cause, result, (self.clock)())
-        {
+        if memory.observe(&key, slot, &cause, result, now) {
             entry.tasks.remove(&slot);
             self.enqueue(key);
         }
     }
 
-    async fn step(&mut self, key: Key) {
+    fn step(&mut self, key: Key) {
         let now = (self.clock)();
-        let entry = self.keys.entry(key.clone()).or_default();
-        let capacity = entry.holds_run || self.running < self.max_runs;
-        match step(
-            &self.settings,
-            &mut entry.memory,
-            &*self.store,
-            &key,
-            capacity,
+        let Some((mut memory, mut place)) = self.entry(&key).memory.take() else {
+            // Looked at already; `next` does not choose it.
+            return self.enqueue(key);
+        };
+        self.stepping += 1;
+        let (settings, store) = (self.settings.clone(), Arc::clone(&self.store));
+        let report = self.report.clone();
+        self.steps.spawn(async move {
+            let stepped = step(&settings, &mut memory, &*store, &key, &mut place, now);
+            let result = AssertUnwindSafe(stepped).catch_unwind().await.ok();
+            let done = StepDone {
+                memory,
+                place,
+                now,
+                result,
+            };
+            let _ = report.send(Done {
+                key,
+                report: Report::Step(Box::new(done)),
+            });
+        });
+    }
+
+    fn step_done(&mut self, key: Key, done: StepDone) {
+        let StepDone {
+            memory,
+            place,
             now,
-        )
-        .await
-        {
-            Ok(step) => self.after(key, step, now),
-            Err(error) => {
+            result,
+        } = done;
+        let entry = self.entry(&key);
+        entry.memory = Some((memory, place));
+        let later = std::mem::take(&mut entry.later);
+        match result {
+            Some(Ok(step)) => self.after(key.clone(), step, now),
+            Some(Err(error)) => {
                 self.observer.store_failed(&key, &error);
-                self.set_timer(key, Instant::now() + STORE_PAUSE);
+                self.set_timer(key.clone(), Instant::now() + STORE_PAUSE);
+            }
+            None => {
+                tracing::error!(%key, "looking at this key came to grief; it rests for a while");
+                // Whatever it was, it is found out again from nothing.
+                self.keys.remove(&key);
+                self.set_timer(key.clone(), Instant::now() + PANIC_PAUSE);
+            }
+        }
+        for news in later {
+            match news {
+                Later::Source => {
+                    if let Some((memory, _)) = &mut self.entry(&key).memory {
+                        memory.source_signal += 1;
+                    }
+                    self.enqueue(key.clone());
+                }
+                Later::Task(done) => self.task_done(key.clone(), done),
             }
         }
     }
@@ -279,9 +317,6 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
                 before.abort();
             }
         }
-        self.running -= usize::from(entry.holds_run);
-        entry.holds_run = holds_run(&snapshot, &decision);
-        self.running += usize::from(entry.holds_run);
         entry.activity = Some(decision.activity.clone());
         if let Some(timer) = entry.timer.take() {
             self.timers.remove(&(timer, key.clone()));
@@ -293,7 +328,7 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
         }
         // While a place is free, the first that waits tries to take it. Whoever cannot after all, because its backend
         // does not answer, say, leaves it to the next.
-        if self.running < self.max_runs
+        if self.places.free()
             && let Some(next) = self.waiting_for_capacity.pop_first()
         {
             self.enqueue(next);
@@ -304,9 +339,7 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
         } else if again {
             self.enqueue(key);
         } else if gone {
-            if let Some(entry) = self.keys.remove(&key) {
-                self.running -= usize::from(entry.holds_run);
-            }
+            self.keys.remove(&key);
         } else if let Some(at) = decision.wake_at {
             let wait = at.since((self.clock)()).min(LONGEST_SLEEP);
             self.set_timer(key, Instant::now() + wait + Duration::from_millis(1));
@@ -314,8 +347,7 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
     }
 
     fn set_timer(&mut self, key: Key, at: Instant) {
-        let entry = self.keys.entry(key.clone()).or_default();
-        if let Some(before) = entry.timer.replace(at) {
+        if let Some(before) = self.entry(&key).timer.replace(at) {
             self.timers.remove(&(before, key.clone()));
         }
         self.timers.insert((at, key), ());
@@ -326,6 +358,7 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
     fn settled(&self) -> bool {
         const PATIENCE: i64 = 3;
         self.queue.is_empty()
+            && self.stepping == 0
             && self.keys.values().all(|entry| match &entry.activity {
                 None | Some(Activity::Busy | Activity::Queued) => false,
                 Some(Activity::Retrying { attempts, patient }) => {
@@ -333,67 +366,6 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
                 }
                 Some(Activity::Blocked { .. } | Activity::Settled) => true,
             })
-    }
-}
-
-/// Whether the key has a run that is asked for and not over. One that cannot go on without help gives up its place: a
-/// few broken images must not hold a fleet.
-fn holds_run(snapshot: &Snapshot, decision: &Decision) -> bool {
-    use windlass_core::decision::Write;
-    let creates = decision
-        .writes
-        .iter()
-        .any(|write| matches!(write, Write::CreateUpdate { .. }));
-    let open = snapshot.objects.stack.as_ref().is_some_and(|stack| {
-        windlass_core::run::ours(stack, &snapshot.objects.updates).any(|update| !update.finished())
-    });
-    let goes_on = !matches!(
-        decision.activity,
-        Activity::Blocked { .. } | Activity::Queued
-    );
-    creates || (open && goes_on)
-}
-
-fn spawn<T: Tasks>(
-    tasks: Arc<T>,
-    input: TaskInput,
-    task: Task,
-    report: mpsc::UnboundedSender<Done>,
-) -> AbortHandle {
-    let key = input.key.clone();
-    let slot = task.kind.slot();
-    let deadline = deadline(&task.kind);
-    tokio::spawn(async move {
-        let work = tasks.run(input);
-        let result = match deadline {
-            None => work.await,
-            Some(limit) => match tokio::time::timeout(limit, work).await {
-                Ok(result) => result,
-                Err(_) => Err(Failure::new(
-                    FailureClass::Unavailable,
-                    "Timeout",
-                    format!("no answer within {} s", limit.as_secs()),
-                )),
-            },
-        };
-        let _ = report.send(Done {
-            key,
-            slot,
-            cause: task.cause,
-            result,
-        });
-    })
-    .abort_handle()
-}
-
-/// The longest that a task may take. A run has its own deadline, with its agent.
-fn deadline(kind: &TaskKind) -> Option<Duration> {
-    match kind {
-        TaskKind::Resolve => Some(Duration::from_secs(60)),
-        TaskKind::Fetch { .. } => Some(Duration::from_secs(120)),
-        TaskKind::OpenBackend { .. } => Some(Duration::from_secs(30)),
-        TaskKind::Cancel { .. } => Some(Duration::from_secs(30)),
-        TaskKind::Run { .. } => None,
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use windlass_core::decision::{Decision, Slot, Task, Write};
+use windlass_core::decision::{Activity, Decision, Slot, Task, Write};
 use windlass_core::obs::Obs;
 use windlass_core::snapshot::{Config, Objects, Snapshot};
 use windlass_core::time::Timestamp;
 
+use crate::capacity::Capacity;
 use crate::key::Key;
 use crate::keyed::Keyed;
 use crate::ports::{Fence, Store, StoreError};
@@ -42,19 +43,11 @@ pub async fn step<S: Store>(
     memory: &mut Keyed,
     store: &S,
     key: &Key,
-    capacity: bool,
+    capacity: &mut impl Capacity,
     now: Timestamp,
 ) -> Result<Step, StoreError> {
-    step_with(
-        &windlass_core::decide,
-        settings,
-        memory,
-        store,
-        key,
-        capacity,
-        now,
-    )
-    .await
+    let decide = &windlass_core::decide;
+    step_in(decide, settings, memory, store, key, capacity, now).await
 }
 
 /// The same with another `decide`: the simulator plants faults there.
@@ -67,20 +60,38 @@ pub async fn step_with<S: Store>(
     memory: &mut Keyed,
     store: &S,
     key: &Key,
-    capacity: bool,
+    mut capacity: bool,
+    now: Timestamp,
+) -> Result<Step, StoreError> {
+    step_in(decide, settings, memory, store, key, &mut capacity, now).await
+}
+
+async fn step_in<S: Store>(
+    decide: &(dyn Fn(&Snapshot) -> Decision + Sync),
+    settings: &Settings,
+    memory: &mut Keyed,
+    store: &S,
+    key: &Key,
+    capacity: &mut impl Capacity,
     now: Timestamp,
 ) -> Result<Step, StoreError> {
     let objects = store.load(key).await?;
-    let snapshot = Snapshot {
+    let mut snapshot = Snapshot {
         now,
         epoch: settings.epoch,
         config: settings.config.clone(),
-        capacity,
+        capacity: capacity.free(),
         objects: objects.clone(),
         seen: memory.seen.clone(),
         source_signal: memory.source_signal,
     };
-    let decision = decide(&snapshot);
+    let mut decision = decide(&snapshot);
+    if !capacity.settle(holds_run(&snapshot, &decision), has_open_run(&snapshot)) {
+        // The place that was free is taken.
+        snapshot.capacity = false;
+        decision = decide(&snapshot);
+        capacity.settle(holds_run(&snapshot, &decision), has_open_run(&snapshot));
+    }
     let mut fence = Fence::of(&objects);
     let mut again = false;
     let mut error = None;
@@ -111,5 +122,25 @@ pub async fn step_with<S: Store>(
         again,
         error,
         objects: Arc::new(objects),
+    })
+}
+
+/// Whether the key has a run that is asked for and not over. One that cannot go on without help gives up its place: a
+/// few broken images must not hold a fleet.
+fn holds_run(snapshot: &Snapshot, decision: &Decision) -> bool {
+    let creates = decision
+        .writes
+        .iter()
+        .any(|write| matches!(write, Write::CreateUpdate { .. }));
+    let goes_on = !matches!(
+        decision.activity,
+        Activity::Blocked { .. } | Activity::Queued
+    );
+    creates || (has_open_run(snapshot) && goes_on)
+}
+
+fn has_open_run(snapshot: &Snapshot) -> bool {
+    snapshot.objects.stack.as_ref().is_some_and(|stack| {
+        windlass_core::run::ours(stack, &snapshot.objects.updates).any(|update| !update.finished())
     })
 }

@@ -136,6 +136,13 @@ impl Agents {
             .flatten()
     }
 
+    /// What is known of the agent of this very pod.
+    pub fn known(&self, key: &Key, pod_uid: &str) -> Option<(Agent, Contact)> {
+        let entries = self.entries();
+        let entry = entries.get(key)?;
+        (entry.agent.pod_uid == pod_uid).then(|| (entry.agent.clone(), entry.contact.clone()))
+    }
+
     async fn follow(self: Arc<Self>, key: Key, agent: Agent) {
         let mut pause = FIRST_PAUSE;
         let mut silent_since = Instant::now();
@@ -194,7 +201,7 @@ impl Agents {
             }
             entry.contact = contact;
         }
-        self.world.wake(key.clone());
+        self.world.tell(key.clone());
     }
 }
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
-use windlass_api::conditions::{COMPLETE, is_true};
+use windlass_api::conditions::{COMPLETE, is_true, workspace_reason};
 use windlass_api::names::{STACK_FINALIZER_MANAGER, workspace_pod_name};
 use windlass_api::{Stack, Update};
 use windlass_core::digest::digest;
-use windlass_core::snapshot::{Instance, InstancePhase, WorkspaceView};
+use windlass_core::snapshot::{Instance, InstancePhase, Refusal, WorkspaceView};
 use windlass_core::time::Timestamp;
 use windlass_engine::{Key, StoreError};
 use windlass_pods::{Images, PodView};
@@ -20,6 +20,7 @@ use crate::api::{ApiError, Cluster, within};
 use crate::certificates::{Certificates, identity};
 use crate::clock;
 use crate::config::OperatorConfig;
+use crate::workspace_status::{Shown, show};
 use crate::world::World;
 use crate::write::remove_finalizer;
 
@@ -33,17 +34,12 @@ const LOOK: Duration = Duration::from_secs(5);
 /// The taint by which somebody says that a node is off and will stay so.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// A workspace that could not be made.
-#[derive(Clone, Debug)]
-pub struct Refusal {
-    pub spec_digest: String,
-    pub reason: String,
-    pub message: String,
-    pub since: Timestamp,
-}
-
+/// Something that was refused, and rests before it is tried again.
 struct Resting {
     refusal: Refusal,
+    /// The Stack that was refused: another generation is tried at once.
+    generation: Option<i64>,
+    since: Timestamp,
     attempts: u32,
 }
 
@@ -52,7 +48,7 @@ impl Resting {
         let rest = FIRST_REST
             .saturating_mul(1 << self.attempts.min(10))
             .min(LONGEST_REST);
-        now.since(self.refusal.since) >= rest
+        now.since(self.since) >= rest
     }
 }
 
@@ -97,15 +93,32 @@ impl Instances {
         self.resting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers that a workspace could not be made.
-    pub fn refused(&self, key: &Key, refusal: Refusal) {
-        tracing::info!(stack = %key, reason = refusal.reason, message = refusal.message, "the workspace cannot be made");
+    /// Remembers that something of a Stack could not be made.
+    pub fn refused(&self, key: &Key, stack: &Stack, refusal: Refusal) {
+        tracing::info!(stack = %key, reason = refusal.reason, message = refusal.message, "refused by the API server");
+        let generation = stack.metadata.generation;
         let mut resting = self.resting();
         let attempts = resting
             .get(key)
-            .filter(|before| before.refusal.spec_digest == refusal.spec_digest)
+            .filter(|before| before.generation == generation)
             .map_or(0, |before| before.attempts + 1);
-        resting.insert(key.clone(), Resting { refusal, attempts });
+        resting.insert(
+            key.clone(),
+            Resting {
+                refusal,
+                generation,
+                since: clock(),
+                attempts,
+            },
+        );
+    }
+
+    /// What was refused to this very Stack a moment ago.
+    pub fn refusal(&self, key: &Key, stack: &Stack) -> Option<Refusal> {
+        let resting = self.resting();
+        let found = resting.get(key)?;
+        let same = found.generation == stack.metadata.generation;
+        (same && !found.over(clock())).then(|| found.refusal.clone())
     }
 
     pub fn forget_refusal(&self, key: &Key) {
@@ -119,18 +132,10 @@ impl Instances {
     }
 
     /// What is known of a workspace now.
-    pub async fn view(
-        &self,
-        key: &Key,
-        stack: Option<&Stack>,
-        updates: &[Update],
-    ) -> WorkspaceView {
+    pub fn view(&self, key: &Key, updates: &[Update]) -> WorkspaceView {
         let Some(pod) = self.pod(key) else {
             self.agents.gone(key);
-            return WorkspaceView {
-                current: self.refused_instance(key),
-                ended: Vec::new(),
-            };
+            return WorkspaceView::default();
         };
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let lost = self
@@ -169,8 +174,6 @@ impl Instances {
         let spec_digest = windlass_pods::spec_digest(&pod)
             .unwrap_or_default()
             .to_owned();
-        // Stopping: the Stack is told so until the pod has gone.
-        let _ = stack;
         WorkspaceView {
             current: Some(Instance {
                 uid,
@@ -213,28 +216,6 @@ impl Instances {
                 message: String::new(),
             },
         }
-    }
-
-    /// What could not be made, as an instance that fails; none once it is time to try again.
-    fn refused_instance(&self, key: &Key) -> Option<Instance> {
-        let resting = self.resting();
-        let found = resting.get(key)?;
-        if found.over(clock()) {
-            return None;
-        }
-        let Refusal {
-            spec_digest,
-            reason,
-            message,
-            since,
-        } = found.refusal.clone();
-        Some(Instance {
-            uid: String::new(),
-            hostname: String::new(),
-            spec_digest,
-            phase: InstancePhase::Failing { reason, message },
-            idle_since: since,
-        })
     }
 
     /// A pod stands where a new one is to be: one that has ended goes, one that runs stays.
@@ -306,7 +287,10 @@ impl Instances {
         let mut news = self.world.pod_news();
         loop {
             match tokio::time::timeout(LOOK, news.recv()).await {
-                Ok(Ok(key)) => self.release_if_over(&key).await,
+                Ok(Ok(key)) => {
+                    self.release_if_over(&key).await;
+                    self.show(&key, false).await;
+                }
                 // Missed some, or nothing happened for a while: look at all of them.
                 Ok(Err(tokio::sync::broadcast::error::RecvError::Lagged(_))) | Err(_) => {
                     self.look_at_all().await;
@@ -343,6 +327,7 @@ impl Instances {
             if pod.metadata.deletion_timestamp.is_some() {
                 self.release_if_over(&key).await;
             }
+            self.show(&key, true).await;
             let doubtful = matches!(
                 windlass_pods::read(&pod, &[]),
                 PodView::Stopping { .. } | PodView::Unreachable { .. }
@@ -352,6 +337,41 @@ impl Instances {
             {
                 tracing::debug!(stack = %key, %error, "looking at a node");
             }
+        }
+    }
+
+    /// Keeps the Workspace's status in step. A pod that is only on its way is not worth a write, unless it `lingers`.
+    async fn show(&self, key: &Key, lingers: bool) {
+        let Some(pod) = self.pod(key) else { return };
+        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+        let shown = match windlass_pods::read(&pod, &[]) {
+            PodView::Running { .. } => match self.agents.known(key, uid) {
+                Some((agent, Contact::Connected { boot_id: _, pulumi })) => Shown::Ready {
+                    address: std::net::SocketAddr::new(agent.address, crate::agents::PORT)
+                        .to_string(),
+                    pulumi_version: pulumi.ok(),
+                },
+                Some((_, Contact::Silent(message))) => Shown::NotReady {
+                    reason: workspace_reason::CONNECTION_FAILED.into(),
+                    message,
+                },
+                Some((_, Contact::Dialling)) | None if lingers => Shown::waiting(""),
+                Some((_, Contact::Dialling)) | None => return,
+            },
+            PodView::Starting { message } if lingers => Shown::waiting(&message),
+            PodView::Starting { .. } | PodView::Ended { .. } => return,
+            PodView::Failing { reason, message } => Shown::NotReady { reason, message },
+            PodView::Stopping { message } => Shown::NotReady {
+                reason: workspace_reason::DELETING.into(),
+                message,
+            },
+            PodView::Unreachable { message } => Shown::NotReady {
+                reason: workspace_reason::CONNECTION_FAILED.into(),
+                message,
+            },
+        };
+        if let Err(error) = show(&self.cluster, &self.world, key, &shown).await {
+            tracing::debug!(stack = %key, %error, "writing a Workspace's status");
         }
     }
 

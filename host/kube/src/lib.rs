@@ -22,6 +22,7 @@ mod references;
 pub mod serve;
 mod store;
 mod watch;
+mod workspace_status;
 mod world;
 mod write;
 

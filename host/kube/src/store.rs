@@ -7,17 +7,18 @@ use std::sync::Arc;
 use windlass_api::Stack;
 use windlass_api::conditions::{COMPLETE, is_true};
 use windlass_core::decision::Write;
-use windlass_core::snapshot::{Objects, StackView};
+use windlass_core::snapshot::{NAMESPACE_TERMINATING, Objects, Refusal, StackView};
 use windlass_core::spec;
 use windlass_engine::{Fence, Key, Store, StoreError};
 use windlass_tasks::HeldOutputs;
 
-use crate::api::Cluster;
+use crate::api::{ApiError, Cluster};
 use crate::digests::OutputDigests;
 use crate::events::Events;
 use crate::instances::Instances;
 use crate::references::References;
 use crate::world::World;
+use crate::write::workspace::{Unmade, is_ours};
 
 /// Objects on a cluster, workspaces as pods.
 pub struct KubeStore {
@@ -33,14 +34,28 @@ pub struct KubeStore {
 impl Store for KubeStore {
     async fn load(&self, key: &Key) -> Result<Objects, StoreError> {
         let stack = self.world.stacks.get(&key.namespace, &key.name);
+        let handmade = self
+            .world
+            .workspaces
+            .get(&key.namespace, &key.name)
+            .is_some_and(|workspace| !is_ours(&workspace));
+        if stack.is_none() && handmade {
+            // Not a Stack's leftovers.
+            return Ok(Objects::default());
+        }
         let updates: Vec<_> = self
             .world
             .updates
             .group(key)
             .iter()
+            // Those that somebody made by hand are not a Stack's.
+            .filter(|update| update.spec.intent.is_some())
             .map(|update| (**update).clone())
             .collect();
-        let workspace = self.instances.view(key, stack.as_deref(), &updates).await;
+        let workspace = self.instances.view(key, &updates);
+        let refusal = stack
+            .as_ref()
+            .and_then(|stack| self.instances.refusal(key, stack));
         let (mut stacks, mut references) = (BTreeMap::new(), BTreeMap::new());
         // What a broken specification refers to is of no use: it is not run.
         if let Some(stack) = &stack
@@ -62,6 +77,7 @@ impl Store for KubeStore {
             workspace,
             stacks,
             references,
+            refusal,
         })
     }
 
@@ -99,13 +115,10 @@ impl KubeStore {
                 let Some(stack) = &objects.stack else {
                     return Ok(());
                 };
-                self.ensure_workspace(key, stack, spec_digest).await
+                let made = self.ensure_workspace(key, stack, spec_digest).await;
+                self.or_refused(key, stack, made.map_err(Unmade::into))
             }
             Write::StopWorkspace { uid } => {
-                if uid.is_empty() {
-                    self.instances.forget_refusal(key);
-                    return Ok(());
-                }
                 // The decision may be older than a run that has begun since.
                 let started = self.live_updates(key).await?.iter().any(|update| {
                     let status = update.status.as_ref();
@@ -125,8 +138,10 @@ impl KubeStore {
                 intent,
             } => {
                 let stack = objects.stack.as_ref().ok_or(StoreError::NotFound)?;
-                self.create_update(key, stack, name, *operation, intent)
-                    .await
+                let created = self
+                    .create_update(key, stack, name, *operation, intent)
+                    .await;
+                self.or_refused(key, stack, created)
             }
             Write::RecordStart { update, record } => {
                 self.record_start(key, update, record, fence).await
@@ -152,6 +167,29 @@ impl KubeStore {
                 Ok(())
             }
         }
+    }
+
+    /// What is refused is no fault of the store: the Stack is told, and it is tried again after a rest.
+    fn or_refused(
+        &self,
+        key: &Key,
+        stack: &Stack,
+        done: Result<(), ApiError>,
+    ) -> Result<(), StoreError> {
+        let refusal = match done {
+            Ok(()) => {
+                self.instances.forget_refusal(key);
+                return Ok(());
+            }
+            Err(ApiError::Refused { reason, message }) => Refusal { reason, message },
+            Err(ApiError::NamespaceTerminating(message)) => Refusal {
+                reason: NAMESPACE_TERMINATING.to_owned(),
+                message,
+            },
+            Err(error) => return Err(error.into()),
+        };
+        self.instances.refused(key, stack, refusal);
+        Ok(())
     }
 
     /// Reads again what a write found changed.

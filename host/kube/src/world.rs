@@ -120,7 +120,14 @@ impl World {
         }
     }
 
-    /// The keys of pods that change, from now on.
+    /// Something about a workspace's pod or its agent is new.
+    pub fn tell(&self, key: Key) {
+        // Nobody may be listening.
+        let _ = self.pod_news.send(key.clone());
+        self.wake(key);
+    }
+
+    /// The keys of workspaces whose pods or agents have news, from now on.
     pub fn pod_news(&self) -> tokio::sync::broadcast::Receiver<Key> {
         self.pod_news.subscribe()
     }
@@ -344,10 +351,7 @@ impl Watched for Pod {
             .as_ref()
             .and_then(|labels| labels.get(WORKSPACE_NAME_LABEL).or(labels.get(STACK_NAME_LABEL)));
         if let Some((namespace, name)) = metadata.namespace.clone().zip(workspace.cloned()) {
-            let key = Key::new(namespace, name);
-            // Nobody may be listening.
-            let _ = world.pod_news.send(key.clone());
-            world.wake(key);
+            world.tell(Key::new(namespace, name));
         }
     }
 }

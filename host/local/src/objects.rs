@@ -46,6 +46,7 @@ pub fn load(db: &Db, key: &Key, workspace: WorkspaceView) -> Result<Objects, DbE
         workspace,
         stacks,
         references,
+        refusal: None,
     })
 }
 

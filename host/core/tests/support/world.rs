@@ -74,6 +74,7 @@ impl World {
                     workspace: WorkspaceView::default(),
                     stacks: BTreeMap::new(),
                     references: BTreeMap::new(),
+                    refusal: None,
                 },
                 seen: Observations::default(),
                 source_signal: 0,

@@ -1,7 +1,8 @@
 //! Writes of the Stack itself.
 
+use k8s_openapi::api::core::v1::Secret;
 use serde_json::json;
-use windlass_api::Stack;
+use windlass_api::{Stack, Workspace};
 use windlass_api::names::{
     FINALIZER, MANAGER, PREREQUISITE_REQUEST_MANAGER, RECONCILE_REQUEST_ANNOTATION,
     STACK_FINALIZER_MANAGER, STACK_STATUS_MANAGER,
@@ -10,6 +11,8 @@ use windlass_api::stack::StackStatus;
 use windlass_engine::{Fence, Key, StoreError};
 
 use crate::store::KubeStore;
+use crate::write::outputs::stack_outputs_name;
+use crate::write::workspace::{is_ours, tls_secret_name};
 use crate::write::{add_finalizer, remove_finalizer};
 
 impl KubeStore {
@@ -99,6 +102,29 @@ impl KubeStore {
         Ok(())
     }
 
+    /// What was made after the deletion had begun has no owner, and nobody else takes it away.
+    async fn delete_unowned(&self, key: &Key) -> Result<(), StoreError> {
+        let unowned = self
+            .world
+            .workspaces
+            .get(&key.namespace, &key.name)
+            .filter(|workspace| {
+                let owners = workspace.metadata.owner_references.as_ref();
+                owners.is_none_or(Vec::is_empty) && is_ours(workspace)
+            });
+        let Some(workspace) = unowned else {
+            return Ok(());
+        };
+        let namespace = &key.namespace;
+        self.cluster
+            .delete::<Workspace>(namespace, &key.name, workspace.metadata.uid.as_deref())
+            .await?;
+        for name in [tls_secret_name(&key.name), stack_outputs_name(&key.name)] {
+            self.cluster.delete::<Secret>(namespace, &name, None).await?;
+        }
+        Ok(())
+    }
+
     /// Lets the Stack go, if it is still what the step has seen.
     pub(crate) async fn remove_stack_finalizer(
         &self,
@@ -110,6 +136,9 @@ impl KubeStore {
         let Some(patch) = remove_finalizer(&present, FINALIZER, fence.stack.as_deref()) else {
             return Ok(());
         };
+        if stack.metadata.deletion_timestamp.is_some() {
+            self.delete_unowned(key).await?;
+        }
         let stack: Stack = self
             .cluster
             .json_patch(&key.namespace, &key.name, &patch, STACK_FINALIZER_MANAGER)

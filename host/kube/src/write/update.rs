@@ -25,7 +25,7 @@ impl KubeStore {
         name: &str,
         operation: Operation,
         intent: &RunIntent,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), ApiError> {
         let mut spec = update_object::templated(stack, operation, intent.cause.message());
         spec.intent = Some(intent.clone());
         let mut update = Update::new(name, spec);
@@ -47,7 +47,7 @@ impl KubeStore {
                 }
                 Ok(())
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         }
     }
 

@@ -4,7 +4,8 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use serde_json::{Value, json};
 use windlass_api::identity::WorkspaceIdentity;
 use windlass_api::names::{
-    ARGOCD_IGNORE_UPDATES_ANNOTATION, AUTO_COMPONENT_LABEL, COMPONENT_WORKSPACE, MANAGER,
+    ARGOCD_IGNORE_UPDATES_ANNOTATION, AUTO_COMPONENT_LABEL, COMPONENT_LABEL, COMPONENT_STACK,
+    COMPONENT_WORKSPACE, MANAGER,
     WORKSPACE_NAME_LABEL, workspace_pod_name,
 };
 use windlass_api::{OwnerReference, Resource, Stack, Workspace};
@@ -14,7 +15,6 @@ use windlass_pods::{PodOptions, TemplateError, WorkspaceOptions};
 
 use crate::api::ApiError;
 use crate::certificates::encoded;
-use crate::instances::Refusal;
 use crate::store::KubeStore;
 use crate::write::owner;
 use crate::{clock, instances};
@@ -27,48 +27,19 @@ pub fn tls_secret_name(workspace: &str) -> String {
     format!("{workspace}-workspace-tls")
 }
 
+/// Whether a Stack made the Workspace; others are made by hand.
+pub fn is_ours(workspace: &Workspace) -> bool {
+    let label = workspace
+        .metadata
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get(COMPONENT_LABEL));
+    label.map(String::as_str) == Some(COMPONENT_STACK)
+}
+
 impl KubeStore {
-    /// Makes what is missing of a workspace. What cannot be made is remembered and shown as a workspace that fails.
+    /// Makes what is missing of a workspace.
     pub(crate) async fn ensure_workspace(
-        &self,
-        key: &Key,
-        stack: &Stack,
-        spec_digest: &str,
-    ) -> Result<(), StoreError> {
-        match self.make_workspace(key, stack, spec_digest).await {
-            Ok(()) => {
-                self.instances.forget_refusal(key);
-                Ok(())
-            }
-            Err(Unmade::Template(error)) => {
-                self.refuse(key, spec_digest, "TemplateInvalid", error.to_string());
-                Ok(())
-            }
-            Err(Unmade::Api(ApiError::Refused { reason, message })) => {
-                self.refuse(key, spec_digest, &reason, message);
-                Ok(())
-            }
-            Err(Unmade::Api(ApiError::NamespaceTerminating(message))) => {
-                self.refuse(key, spec_digest, "NamespaceTerminating", message);
-                Ok(())
-            }
-            Err(Unmade::Api(error)) => Err(error.into()),
-        }
-    }
-
-    fn refuse(&self, key: &Key, spec_digest: &str, reason: &str, message: String) {
-        self.instances.refused(
-            key,
-            Refusal {
-                spec_digest: spec_digest.to_owned(),
-                reason: reason.to_owned(),
-                message,
-                since: clock(),
-            },
-        );
-    }
-
-    async fn make_workspace(
         &self,
         key: &Key,
         stack: &Stack,
@@ -187,9 +158,21 @@ impl KubeStore {
 }
 
 /// Why a workspace was not made.
-enum Unmade {
+pub enum Unmade {
     Template(TemplateError),
     Api(ApiError),
+}
+
+impl From<Unmade> for ApiError {
+    fn from(unmade: Unmade) -> ApiError {
+        match unmade {
+            Unmade::Template(error) => ApiError::Refused {
+                reason: "TemplateInvalid".into(),
+                message: error.to_string(),
+            },
+            Unmade::Api(error) => error,
+        }
+    }
 }
 
 impl From<ApiError> for Unmade {
