@@ -374,7 +374,7 @@ pub fn workspace_root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn plugin_dir() -> PathBuf {
+pub fn plugin_dir() -> PathBuf {
     std::env::var_os("WINDLASS_PLUGIN_DIR")
         .map_or_else(|| workspace_root().join("target/plugins"), PathBuf::from)
 }

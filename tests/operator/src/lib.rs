@@ -1,0 +1,296 @@
+//! The real `windlass run` on a real control plane, with a stand-in for the kubelet: a namespace for its Stacks, a
+//! directory for their state.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use windlass_cluster::{ControlPlane, FakeKubelet, Image, Images, KubeletOptions};
+
+use windlass_e2e::world::{plugin_dir, workspace_root};
+
+/// Image names of the tests.
+pub const AGENT_IMAGE: &str = "test/windlass:1";
+pub const PULUMI_IMAGE: &str = "test/pulumi:1";
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A cluster of its own with an operator on it. Its processes end with it.
+pub struct Operator {
+    pub plane: ControlPlane,
+    pub kubelet: FakeKubelet,
+    /// The namespace of the Stacks.
+    pub namespace: String,
+    dir: TempDir,
+    child: Option<Child>,
+    starts: u32,
+    pub port: u16,
+}
+
+impl Operator {
+    /// Starts everything; None with a visible reason where something is not at hand.
+    pub async fn start() -> Option<Operator> {
+        let plane = ControlPlane::start().await?;
+        let images = Images::none()
+            .with(AGENT_IMAGE, Image::usual())
+            .with(PULUMI_IMAGE, Image::usual());
+        let options = KubeletOptions {
+            images,
+            ..KubeletOptions::default()
+        };
+        let kubelet = FakeKubelet::start_with(&plane, options).await?;
+        let dir = tempfile::Builder::new()
+            .prefix("op")
+            .tempdir()
+            .expect("a temporary directory");
+        let state = dir.path().join("state");
+        std::fs::create_dir(&state).expect("a directory");
+        // Pods run as another user.
+        for path in [dir.path(), state.as_path()] {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777))
+                .expect("permissions");
+        }
+        let crds = workspace_root().join("deploy/crds");
+        let applied = plane
+            .kubectl(&["apply", "--server-side", "-f", &crds.display().to_string()])
+            .await;
+        assert!(
+            applied.status.success(),
+            "{}",
+            String::from_utf8_lossy(&applied.stderr)
+        );
+        let namespace = plane.namespace("apps").await;
+        let made = plane.kubectl(&["create", "namespace", "operator"]).await;
+        assert!(made.status.success(), "{made:?}");
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| listener.local_addr())
+            .expect("a free port")
+            .port();
+        let mut operator = Operator {
+            plane,
+            kubelet,
+            namespace,
+            dir,
+            child: None,
+            starts: 0,
+            port,
+        };
+        operator.launch();
+        Some(operator)
+    }
+
+    fn binaries() -> PathBuf {
+        std::env::var_os("WINDLASS_BIN_DIR")
+            .map_or_else(|| workspace_root().join("target/debug"), PathBuf::from)
+    }
+
+    /// Starts the operator's process. Each start has a log of its own.
+    pub fn launch(&mut self) {
+        self.starts += 1;
+        let log = std::fs::File::create(self.log()).expect("a log");
+        let mut command = Command::new(Self::binaries().join("windlass"));
+        command
+            .args(["run", "-v", "--namespace", "operator", "--identity", "operator-0"])
+            .args(["--agent-image", AGENT_IMAGE, "--workspace-image", PULUMI_IMAGE])
+            .arg("--data-dir")
+            .arg(self.dir.path().join("data"))
+            .arg("--plugin-dir")
+            .arg(plugin_dir())
+            .arg("--health-probe-bind-address")
+            .arg(format!("127.0.0.1:{}", self.port))
+            .args(["--leader-election-lease-duration", "5s"])
+            .args(["--leader-election-renew-deadline", "4s"])
+            .args(["--leader-election-retry-period", "1s"])
+            .arg("--allow-loopback")
+            .env("KUBECONFIG", self.plane.kubeconfig())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a log"))
+            .stderr(log);
+        self.child = Some(command.spawn().expect("windlass run"));
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.dir.path().join(format!("operator-{}.log", self.starts))
+    }
+
+    /// What the operator has said in all its lives.
+    pub fn logs(&self) -> String {
+        (1..=self.starts)
+            .map(|start| {
+                let path = self.dir.path().join(format!("operator-{start}.log"));
+                let text = std::fs::read_to_string(path).unwrap_or_default();
+                format!("== start {start}\n{text}")
+            })
+            .collect()
+    }
+
+    /// Ends the operator at once.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Asks the operator to end, and waits.
+    pub fn terminate(&mut self) -> Option<i32> {
+        let mut child = self.child.take()?;
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+        child.wait().ok()?.code()
+    }
+
+    /// Applies manifests to the namespace of the Stacks. `@STATE@` becomes the directory of the state.
+    pub async fn apply(&self, manifests: &str) {
+        let text = manifests.replace("@STATE@", &self.state().display().to_string());
+        let output = self
+            .plane
+            .kubectl_with(&["apply", "-n", &self.namespace, "-f", "-"], text.as_bytes())
+            .await;
+        assert!(
+            output.status.success(),
+            "{}\n{text}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+
+    /// A Stack on the file backend, its other fields given as YAML below `spec`.
+    pub async fn stack(&self, name: &str, spec: &str) {
+        let spec: String = spec.lines().map(|line| format!("  {line}\n")).collect();
+        self.apply(&format!(
+            r#"
+apiVersion: pulumi.com/v1
+kind: Stack
+metadata: {{name: {name}}}
+spec:
+  stack: organization/{name}/dev
+  backend: file:///state
+  envRefs:
+    PULUMI_CONFIG_PASSPHRASE: {{type: Literal, literal: {{value: test}}}}
+  workspaceTemplate:
+    spec:
+      podTemplate:
+        spec:
+          containers:
+          - name: pulumi
+            volumeMounts: [{{name: state, mountPath: /state}}]
+          volumes:
+          - name: state
+            hostPath: {{path: "@STATE@"}}
+{spec}"#
+        ))
+        .await;
+    }
+
+    /// The directory of the state.
+    pub fn state(&self) -> PathBuf {
+        self.dir.path().join("state")
+    }
+
+    /// Merges into an object of the namespace.
+    pub async fn patch(&self, kind: &str, name: &str, patch: &str) {
+        let output = self
+            .plane
+            .kubectl(&["patch", kind, name, "-n", &self.namespace, "--type=merge", "-p", patch])
+            .await;
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+
+    /// An object of the namespace as JSON; none if there is none.
+    pub async fn get(&self, kind: &str, name: &str) -> Option<Value> {
+        let output = self
+            .plane
+            .kubectl(&["get", kind, name, "-n", &self.namespace, "-o", "json", "--ignore-not-found"])
+            .await;
+        serde_json::from_slice(&output.stdout).ok()
+    }
+
+    /// All objects of a kind in the namespace.
+    pub async fn list(&self, kind: &str) -> Vec<Value> {
+        let output = self
+            .plane
+            .kubectl(&["get", kind, "-n", &self.namespace, "-o", "json"])
+            .await;
+        let list: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        list["items"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// Waits until a Stack is as it should be.
+    ///
+    /// # Panics
+    /// When it is not in time, with everything that helps to see why.
+    pub async fn stack_when(
+        &self,
+        name: &str,
+        what: &str,
+        condition: impl Fn(&Value) -> bool,
+    ) -> Value {
+        let begun = Instant::now();
+        let mut last = None;
+        while begun.elapsed() < PATIENCE {
+            last = self.get("stack", name).await;
+            if let Some(stack) = &last
+                && condition(stack)
+            {
+                return stack.clone();
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let pods = self.list("pods").await;
+        let updates = self.list("updates").await;
+        panic!(
+            "{name} is not {what}\nstack: {:#}\npods: {:#}\nupdates: {:#}\n{}",
+            last.unwrap_or_default()["status"],
+            pods.iter().map(|pod| pod["status"].clone()).collect::<Value>(),
+            updates.iter().map(|update| update["status"].clone()).collect::<Value>(),
+            self.logs(),
+        );
+    }
+
+    /// Waits until a Stack is Ready at its present generation.
+    pub async fn ready(&self, name: &str) -> Value {
+        self.stack_when(name, "Ready", is_ready).await
+    }
+
+    /// Waits until an object is gone.
+    pub async fn gone(&self, kind: &str, name: &str) {
+        let begun = Instant::now();
+        while self.get(kind, name).await.is_some() {
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "{kind} {name} is still there\n{:#}\n{}",
+                self.get(kind, name).await.unwrap_or_default(),
+                self.logs()
+            );
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Ready at its present generation.
+pub fn is_ready(stack: &Value) -> bool {
+    stack["status"]["observedGeneration"] == stack["metadata"]["generation"]
+        && condition(stack, "Ready").is_some_and(|condition| condition["status"] == "True")
+}
+
+/// A condition of an object.
+pub fn condition(object: &Value, type_: &str) -> Option<Value> {
+    object["status"]["conditions"]
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == type_)
+        .cloned()
+}

@@ -1,0 +1,99 @@
+//! The life of a Stack on a cluster, from its creation to its end.
+#![allow(clippy::unwrap_used)]
+
+use serde_json::json;
+use windlass_operator::{Operator, condition};
+
+const PROGRAM: &str = r#"
+apiVersion: pulumi.com/v1
+kind: Program
+metadata: {name: hello}
+program:
+  configuration:
+    greeting: {type: String, default: hello}
+  resources:
+    message: {type: "pulumi:Stash", properties: {input: "${greeting}"}}
+  outputs:
+    greeting: "${message.input}"
+    token: {"fn::secret": "sesame-${greeting}"}
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stack_lives_from_its_creation_to_its_destruction() {
+    let Some(operator) = Operator::start().await else {
+        return;
+    };
+    operator.apply(PROGRAM).await;
+    operator
+        .stack("hello", "programRef: {name: hello}\ndestroyOnFinalize: true")
+        .await;
+    let stack = operator.ready("hello").await;
+    let status = &stack["status"];
+    assert_eq!(status["lastUpdate"]["state"], "succeeded", "{status:#}");
+    assert_eq!(status["lastUpdate"]["type"], "up");
+    assert_eq!(status["outputs"], json!({"greeting": "hello", "token": "[secret]"}));
+    assert_eq!(
+        stack["metadata"]["finalizers"],
+        json!(["finalizer.stack.pulumi.com"])
+    );
+    assert!(condition(&stack, "Reconciling").is_none() && condition(&stack, "Stalled").is_none());
+    let pod = operator.get("pod", "hello-workspace-0").await.unwrap();
+    let uid = pod["metadata"]["uid"].clone();
+
+    // A changed config value runs in the same pod.
+    let patch = json!({"spec": {"config": {"greeting": "salut"}}}).to_string();
+    operator.patch("stack", "hello", &patch).await;
+    let stack = operator
+        .stack_when("hello", "deployed with its new configuration", |stack| {
+            stack["status"]["outputs"]["greeting"] == "salut"
+        })
+        .await;
+    assert_eq!(stack["status"]["lastUpdate"]["generation"], stack["metadata"]["generation"]);
+    let pod = operator.get("pod", "hello-workspace-0").await.unwrap();
+    assert_eq!(pod["metadata"]["uid"], uid, "the pod was replaced");
+
+    // Asked for by annotation.
+    let before = stack["status"]["lastUpdate"]["name"].clone();
+    let patch = json!({"metadata": {"annotations": {"pulumi.com/reconciliation-request": "now"}}});
+    operator.patch("stack", "hello", &patch.to_string()).await;
+    let stack = operator
+        .stack_when("hello", "run again", |stack| {
+            stack["status"]["lastUpdate"]["name"] != before
+                && stack["status"]["observedReconcileRequest"] == "now"
+        })
+        .await;
+    assert_eq!(stack["status"]["lastUpdate"]["reconcileRequest"], "now");
+
+    // The values of secrets are in Secrets alone.
+    let text = serde_json::to_string(&(&operator.list("stacks").await, operator.list("updates").await)).unwrap();
+    assert!(!text.contains("sesame"), "{text}");
+    assert!(!operator.logs().contains("sesame"));
+    let secret = operator.get("secret", "hello-outputs").await.unwrap();
+    assert_eq!(secret["type"], "pulumi.com/outputs");
+
+    let deleted = operator
+        .plane
+        .kubectl(&["delete", "stack", "hello", "-n", &operator.namespace, "--wait=false"])
+        .await;
+    assert!(deleted.status.success());
+    operator.gone("stack", "hello").await;
+    operator.gone("pod", "hello-workspace-0").await;
+    operator.gone("workspace", "hello").await;
+    let state = operator.state().join(".pulumi/stacks/hello");
+    let resources = std::fs::read_to_string(state.join("dev.json")).unwrap();
+    assert!(!resources.contains("pulumi:index:Stash"), "{resources}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_operator_goes_on_with_what_it_had_begun() {
+    let Some(mut operator) = Operator::start().await else {
+        return;
+    };
+    operator.apply(PROGRAM).await;
+    operator.stack("hello", "programRef: {name: hello}").await;
+    operator.kill();
+    operator.launch();
+    let stack = operator.ready("hello").await;
+    assert_eq!(stack["status"]["lastUpdate"]["sequence"], 1);
+    assert_eq!(operator.list("updates").await.len(), 1);
+}
