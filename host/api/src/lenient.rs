@@ -83,6 +83,13 @@ macro_rules! with_spec {
 
 with_spec! { Stack Workspace Update }
 
+/// Pods are the API server's own: whatever it answers is one.
+impl FromObject for k8s_openapi::api::core::v1::Pod {
+    fn from_object(object: &Value) -> Result<Self, FieldError> {
+        from_value(object)
+    }
+}
+
 impl FromObject for Program {
     fn from_object(object: &Value) -> Result<Self, FieldError> {
         /// The type itself is flat, and errors of flat types name no field.

@@ -11,6 +11,7 @@ use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use windlass_api::lenient::Lenient;
 use windlass_engine::StoreError;
 
 /// The longest that a request may take. A watch is none.
@@ -83,17 +84,24 @@ impl From<kube::Error> for ApiError {
 
 /// What is stored under a name, in a namespace.
 pub trait Kind:
-    Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize
+    Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned
 {
 }
 
 impl<K> Kind for K where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Serialize
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned
 {
+}
+
+/// The object that an answer holds.
+///
+/// # Errors
+/// It was written by somebody whom an older definition let do so, and cannot be read.
+pub fn readable<K>(object: Lenient<K>) -> Result<K, ApiError> {
+    object.0.map_err(|invalid| ApiError::Refused {
+        reason: "Unreadable".into(),
+        message: invalid.to_string(),
+    })
 }
 
 /// The API server.
@@ -123,7 +131,7 @@ impl Cluster {
         within(api.get_metadata_opt(name)).await
     }
 
-    pub async fn create<K: Kind>(
+    pub async fn create<K: Kind + Serialize>(
         &self,
         namespace: &str,
         object: &K,

@@ -9,6 +9,7 @@ mod api;
 mod cache;
 mod certificates;
 mod config;
+mod definitions;
 mod digests;
 mod events;
 mod follow;

@@ -44,6 +44,8 @@ pub enum OperatorError {
         "no cluster: {0}. Run in a pod with a service account, or set KUBECONFIG to a file that names one"
     )]
     NoCluster(String),
+    #[error(transparent)]
+    Definitions(#[from] crate::definitions::DefinitionError),
     #[error("the policy: {0}")]
     Policy(String),
     #[error("{path}: {message}")]
@@ -81,6 +83,7 @@ impl Operator {
         let cluster = Cluster {
             client: client.clone(),
         };
+        crate::definitions::check(&cluster).await?;
         let world = Arc::new(World::default());
         let readiness = Arc::new(Readiness::default());
         let mut watches = JoinSet::new();

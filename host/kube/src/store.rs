@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use windlass_api::Stack;
 use windlass_api::conditions::{COMPLETE, is_true};
+use windlass_api::lenient::Lenient;
 use windlass_core::decision::Write;
 use windlass_core::snapshot::{NAMESPACE_TERMINATING, Objects, Refusal, StackView};
 use windlass_core::spec;
 use windlass_engine::{Fence, Key, Store, StoreError};
 use windlass_tasks::HeldOutputs;
 
-use crate::api::{ApiError, Cluster};
+use crate::api::{ApiError, Cluster, readable};
 use crate::digests::OutputDigests;
 use crate::events::Events;
 use crate::instances::Instances;
@@ -208,8 +209,8 @@ impl KubeStore {
                         .world
                         .lost::<windlass_api::Update>(&key.namespace, name, None),
                 },
-                None => match self.cluster.get(&key.namespace, &key.name).await? {
-                    Some(stack) => self.world.took::<Stack>(stack),
+                None => match self.cluster.get::<Lenient<Stack>>(&key.namespace, &key.name).await? {
+                    Some(stack) => self.world.took(readable(stack)?),
                     None => self.world.lost::<Stack>(&key.namespace, &key.name, None),
                 },
             }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::StreamExt;
-use kube::core::DeserializeGuard;
 use kube::runtime::watcher::{Config, Event};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use windlass_api::lenient::{FromObject, Lenient};
 use windlass_engine::Key;
 
 use crate::world::{Watched, World};
@@ -51,7 +51,7 @@ impl Readiness {
 }
 
 /// Starts the watches of one kind: one for all namespaces, or one for each that is named.
-pub fn start<K: Watched + Send + Sync + 'static>(
+pub fn start<K: Watched + FromObject + Send + Sync + 'static>(
     tasks: &mut JoinSet<()>,
     world: &Arc<World>,
     client: &Client,
@@ -66,7 +66,7 @@ pub fn start<K: Watched + Send + Sync + 'static>(
     };
     for namespace in scopes {
         readiness.expect();
-        let api: Api<DeserializeGuard<K>> = match &namespace {
+        let api: Api<Lenient<K>> = match &namespace {
             Some(namespace) => Api::namespaced(client.clone(), namespace),
             None => Api::all(client.clone()),
         };
@@ -84,9 +84,9 @@ pub fn start<K: Watched + Send + Sync + 'static>(
     }
 }
 
-async fn watch<K: Watched + Send + Sync + 'static>(
+async fn watch<K: Watched + FromObject + Send + Sync + 'static>(
     world: Arc<World>,
-    api: Api<DeserializeGuard<K>>,
+    api: Api<Lenient<K>>,
     config: Config,
     namespace: Option<String>,
     readiness: Arc<Readiness>,
@@ -135,7 +135,7 @@ async fn watch<K: Watched + Send + Sync + 'static>(
     }
 }
 
-fn take<K: Watched>(world: &World, object: DeserializeGuard<K>) -> Option<Key> {
+fn take<K: Watched + FromObject>(world: &World, object: Lenient<K>) -> Option<Key> {
     let key = Key::new(object.namespace()?, object.name_any());
     match object.0 {
         Ok(mut object) => {
@@ -144,7 +144,7 @@ fn take<K: Watched>(world: &World, object: DeserializeGuard<K>) -> Option<Key> {
             world.unreadable(K::NAME, key.clone(), None);
             world.took(object);
         }
-        Err(invalid) => world.unreadable(K::NAME, key.clone(), Some(invalid.error)),
+        Err(invalid) => world.unreadable(K::NAME, key.clone(), Some(invalid.error.to_string())),
     }
     Some(key)
 }

@@ -4,12 +4,13 @@
 use serde_json::json;
 use windlass_api::Workspace;
 use windlass_api::conditions::{self, FALSE, NewCondition, READY, TRUE, workspace_reason as reasons};
+use windlass_api::lenient::Lenient;
 use windlass_api::names::WORKSPACE_STATUS_MANAGER;
 use windlass_api::workspace::WorkspaceStatus;
 use windlass_core::record::time;
 use windlass_engine::Key;
 
-use crate::api::{ApiError, Cluster};
+use crate::api::{ApiError, Cluster, readable};
 use crate::clock;
 use crate::world::World;
 
@@ -88,9 +89,9 @@ pub async fn show(
         "metadata": {"name": key.name, "uid": workspace.metadata.uid},
         "status": status,
     });
-    let workspace: Workspace = cluster
+    let answer: Lenient<Workspace> = cluster
         .apply_status(&key.namespace, &key.name, &object, WORKSPACE_STATUS_MANAGER)
         .await?;
-    world.took(workspace);
+    world.took(readable(answer)?);
     Ok(())
 }

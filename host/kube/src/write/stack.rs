@@ -8,8 +8,10 @@ use windlass_api::names::{
     STACK_FINALIZER_MANAGER, STACK_STATUS_MANAGER,
 };
 use windlass_api::stack::StackStatus;
+use windlass_api::lenient::Lenient;
 use windlass_engine::{Fence, Key, StoreError};
 
+use crate::api::readable;
 use crate::store::KubeStore;
 use crate::write::outputs::stack_outputs_name;
 use crate::write::workspace::{is_ours, tls_secret_name};
@@ -35,10 +37,11 @@ impl KubeStore {
             return Ok(());
         }
         let patch = add_finalizer(&present, FINALIZER, fence.stack.as_deref());
-        let stack: Stack = self
+        let answer: Lenient<Stack> = self
             .cluster
             .json_patch(&key.namespace, &key.name, &patch, MANAGER)
             .await?;
+        let stack = readable(answer)?;
         fence.stack.clone_from(&stack.metadata.resource_version);
         self.world.took(stack);
         Ok(())
@@ -57,10 +60,11 @@ impl KubeStore {
             "metadata": {"name": key.name, "resourceVersion": fence.stack},
             "status": status,
         });
-        let stack: Stack = self
+        let answer: Lenient<Stack> = self
             .cluster
             .apply_status(&key.namespace, &key.name, &object, STACK_STATUS_MANAGER)
             .await?;
+        let stack = readable(answer)?;
         fence.stack.clone_from(&stack.metadata.resource_version);
         self.world.took(stack);
         Ok(())
@@ -89,7 +93,7 @@ impl KubeStore {
                 "annotations": {RECONCILE_REQUEST_ANNOTATION: value},
             },
         });
-        let stack: Stack = self
+        let answer: Lenient<Stack> = self
             .cluster
             .apply(
                 &key.namespace,
@@ -98,6 +102,7 @@ impl KubeStore {
                 PREREQUISITE_REQUEST_MANAGER,
             )
             .await?;
+        let stack = readable(answer)?;
         self.world.took(stack);
         Ok(())
     }
@@ -139,10 +144,11 @@ impl KubeStore {
         if stack.metadata.deletion_timestamp.is_some() {
             self.delete_unowned(key).await?;
         }
-        let stack: Stack = self
+        let answer: Lenient<Stack> = self
             .cluster
             .json_patch(&key.namespace, &key.name, &patch, STACK_FINALIZER_MANAGER)
             .await?;
+        let stack = readable(answer)?;
         let held = stack
             .metadata
             .finalizers

@@ -8,12 +8,13 @@ use windlass_api::names::{
     COMPONENT_WORKSPACE, MANAGER,
     WORKSPACE_NAME_LABEL, workspace_pod_name,
 };
+use windlass_api::lenient::Lenient;
 use windlass_api::{OwnerReference, Resource, Stack, Workspace};
 use windlass_core::digest::digest;
 use windlass_engine::{Key, StoreError};
 use windlass_pods::{PodOptions, TemplateError, WorkspaceOptions};
 
-use crate::api::ApiError;
+use crate::api::{ApiError, readable};
 use crate::certificates::encoded;
 use crate::store::KubeStore;
 use crate::write::owner;
@@ -135,10 +136,11 @@ impl KubeStore {
             fields.insert("apiVersion".into(), Workspace::api_version(&()).into());
             fields.insert("kind".into(), Workspace::kind(&()).into());
         }
-        let workspace: Workspace = self
+        let answer: Lenient<Workspace> = self
             .cluster
             .apply(&key.namespace, &key.name, &object, MANAGER)
             .await?;
+        let workspace = readable(answer)?;
         self.world.took(workspace.clone());
         Ok(workspace)
     }
