@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         Command::Probe { state_dir } => ended(probe(&state_dir)),
         Command::Install { dest, workspace } => install(
             &dest,
-            Some(&workspace).filter(|w| !w.as_os_str().is_empty()),
+            Some(workspace.as_path()).filter(|w| !w.as_os_str().is_empty()),
         )
         .map(|path| {
             println!("installed {}", path.display());

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use windlass_engine::Key;
 
-use crate::run_args::RunArgs;
+use crate::run_args::OperatorArgs;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -108,7 +108,7 @@ pub enum Command {
   windlass run                                  in a pod, as the chart starts it
   windlass run --namespaces team-a,team-b       for these namespaces alone"
     )]
-    Run(Box<RunArgs>),
+    Run(Box<OperatorArgs>),
     /// Show every Stack, or one, as it was last seen.
     #[command(after_help = "Examples:
   windlass status

@@ -8,15 +8,15 @@ use windlass_kube::{LeaseSettings, Operator, OperatorConfig, serve};
 
 use crate::error::{Error, Result};
 use crate::place;
-use crate::run_args::RunArgs;
+use crate::run_args::OperatorArgs;
 
 /// Runs the operator until it is asked to end.
 ///
 /// # Errors
 /// Of the arguments, the machine and the cluster. What becomes of a Stack is in its status.
-pub async fn run(args: RunArgs) -> Result<ExitCode> {
+pub async fn run(args: OperatorArgs) -> Result<ExitCode> {
     let plugin_dirs = args.plugins.dirs()?;
-    let RunArgs {
+    let OperatorArgs {
         namespaces,
         namespace,
         identity,

@@ -10,7 +10,7 @@ use clap::Args;
 use crate::args::Plugins;
 
 #[derive(Debug, Args)]
-pub struct RunArgs {
+pub struct OperatorArgs {
     /// Namespaces to look after, separated by commas; all if absent.
     #[arg(long, env = "WATCH_NAMESPACES", value_delimiter = ',', value_name = "NAMESPACE,...")]
     pub namespaces: Vec<String>,

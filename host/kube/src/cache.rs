@@ -70,10 +70,6 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
         self.read().objects.values().cloned().collect()
     }
 
-    pub fn len(&self) -> usize {
-        self.read().objects.len()
-    }
-
     /// The names in a namespace, or everywhere.
     pub fn names(&self, namespace: Option<&str>) -> Vec<Key> {
         self.read()

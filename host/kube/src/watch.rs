@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::StreamExt;
 use kube::runtime::watcher::{Config, Event};
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Resource as _, ResourceExt};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use windlass_api::lenient::{FromObject, Lenient};
