@@ -166,7 +166,18 @@ impl Node {
             .map_err(|error| crate::Error::Unable(format!("{what}: {error}")))?;
         accept_existing(nodes.create(&PostParams::default(), &object).await).asking(&what)?;
         self.renew().await.asking(&what)?;
-        self.heartbeat().await.asking(&what)
+        self.heartbeat().await.asking(&what)?;
+        // The controllers take a new node's taint away when they have seen that it is ready; until
+        // then no pod has a place on it.
+        while self.is_tainted(&nodes).await.asking(&what)? {
+            tokio::time::sleep(RETRY).await;
+        }
+        Ok(())
+    }
+
+    async fn is_tainted(&self, nodes: &Api<NodeObject>) -> std::result::Result<bool, kube::Error> {
+        let spec = nodes.get(&self.name).await?.spec.unwrap_or_default();
+        Ok(spec.taints.is_some_and(|taints| !taints.is_empty()))
     }
 
     /// Says that the node is ready.

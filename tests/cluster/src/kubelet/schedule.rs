@@ -84,12 +84,7 @@ async fn place(node: &Arc<Node>, pod: &Pod, told: bool) -> bool {
             "target": {"apiVersion": "v1", "kind": "Node", "name": node.name},
         });
         let bound: Result<serde_json::Value, _> = pods
-            .create_subresource(
-                "binding",
-                name,
-                &PostParams::default(),
-                &binding.to_string().into_bytes(),
-            )
+            .create_subresource("binding", name, &PostParams::default(), &binding)
             .await;
         return match bound {
             Ok(_) => {
