@@ -12,10 +12,20 @@ use crate::args::Plugins;
 #[derive(Debug, Args)]
 pub struct OperatorArgs {
     /// Namespaces to look after, separated by commas; all if absent.
-    #[arg(long, env = "WATCH_NAMESPACES", value_delimiter = ',', value_name = "NAMESPACE,...")]
+    #[arg(
+        long,
+        env = "WATCH_NAMESPACES",
+        value_delimiter = ',',
+        value_name = "NAMESPACE,..."
+    )]
     pub namespaces: Vec<String>,
     /// Namespace of the operator itself: its lease and certificates are there.
-    #[arg(long, env = "POD_NAMESPACE", default_value = "pulumi-kubernetes-operator", value_name = "NAMESPACE")]
+    #[arg(
+        long,
+        env = "POD_NAMESPACE",
+        default_value = "pulumi-kubernetes-operator",
+        value_name = "NAMESPACE"
+    )]
     pub namespace: String,
     /// Name of this process among replicas; one that starts again under its name takes its lease back at once.
     #[arg(long, env = "POD_NAME", value_name = "NAME")]
@@ -36,7 +46,12 @@ pub struct OperatorArgs {
     #[arg(long, env = "WORKSPACE_IDLE_SECONDS", value_name = "SECONDS")]
     pub workspace_idle_seconds: Option<u64>,
     /// Directory for fetched trees and compiled plugins.
-    #[arg(long, env = "WINDLASS_DATA_DIR", default_value = "/var/lib/windlass", value_name = "DIR")]
+    #[arg(
+        long,
+        env = "WINDLASS_DATA_DIR",
+        default_value = "/var/lib/windlass",
+        value_name = "DIR"
+    )]
     pub data_dir: PathBuf,
     /// Where /healthz and /readyz are served.
     #[arg(long, default_value = ":8081", value_name = "ADDRESS", value_parser = address)]

@@ -12,9 +12,9 @@ pub mod ports;
 pub mod runner;
 pub mod step;
 
+pub use handle::Handle;
 pub use key::Key;
 pub use keyed::Keyed;
 pub use ports::{Fence, Found, Store, StoreError, TaskInput, Tasks};
-pub use handle::Handle;
 pub use runner::{Observer, Runner};
 pub use step::{Settings, Step};

@@ -151,9 +151,7 @@ impl Agents {
                 Ok((client, contact)) => {
                     self.set(&key, &agent, contact, Some(client.clone()));
                     pause = FIRST_PAUSE;
-                    while let Ok(Ok(_)) =
-                        tokio::time::timeout(PING, ping(&client)).await
-                    {}
+                    while let Ok(Ok(_)) = tokio::time::timeout(PING, ping(&client)).await {}
                     silent_since = Instant::now();
                     self.set(&key, &agent, Contact::Dialling, None);
                 }

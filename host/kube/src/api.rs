@@ -89,7 +89,10 @@ pub trait Kind:
 }
 
 impl<K> Kind for K where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + Debug
+        + DeserializeOwned
 {
 }
 

@@ -192,7 +192,10 @@ mod tests {
         cache.put(map("a", "1", "9"));
         assert!(cache.remove("ns", "a", Some("2")).is_none());
         assert!(cache.remove("ns", "a", Some("1")).is_some());
-        assert!(cache.put(map("a", "1", "12")).is_none(), "late news of the dead");
+        assert!(
+            cache.put(map("a", "1", "12")).is_none(),
+            "late news of the dead"
+        );
         assert!(cache.put(map("a", "2", "11")).is_some());
     }
 

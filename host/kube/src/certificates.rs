@@ -125,7 +125,8 @@ impl Certificates {
     }
 
     async fn renew(&self, world: &World) -> Result<(), CertificateError> {
-        let operators = authority(&self.cluster, &self.namespace, OPERATORS, Kind::Operators).await?;
+        let operators =
+            authority(&self.cluster, &self.namespace, OPERATORS, Kind::Operators).await?;
         let workspaces =
             authority(&self.cluster, &self.namespace, WORKSPACES, Kind::Workspaces).await?;
         let before = self.state();
@@ -138,10 +139,17 @@ impl Certificates {
         for key in world.pods.all().iter().filter_map(|pod| {
             let labels = pod.metadata.labels.as_ref()?;
             let name = labels.get(windlass_api::names::WORKSPACE_NAME_LABEL)?;
-            Some((pod.metadata.namespace.clone()?, name.clone(), Arc::clone(pod)))
+            Some((
+                pod.metadata.namespace.clone()?,
+                name.clone(),
+                Arc::clone(pod),
+            ))
         }) {
             let (namespace, workspace, pod) = key;
-            if let Err(error) = self.renew_workspace(world, &namespace, &workspace, &pod).await {
+            if let Err(error) = self
+                .renew_workspace(world, &namespace, &workspace, &pod)
+                .await
+            {
                 tracing::warn!(%namespace, %workspace, %error, "renewing a workspace's certificate");
             }
         }
@@ -222,7 +230,11 @@ async fn authority(
     };
     loop {
         let now = Timestamp::now();
-        let Some(secret) = cluster.get::<Secret>(namespace, name).await.map_err(store)? else {
+        let Some(secret) = cluster
+            .get::<Secret>(namespace, name)
+            .await
+            .map_err(store)?
+        else {
             let made = Authority::new(kind, now)?;
             let secret = Secret {
                 metadata: ObjectMeta {

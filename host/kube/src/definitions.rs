@@ -39,7 +39,11 @@ pub async fn check(cluster: &Cluster) -> Result<(), DefinitionError> {
             Ok(None) => return Err(DefinitionError::Missing(name)),
             // Installed for a few namespaces: it may not look at what belongs to the cluster.
             Err(ApiError::Refused { message, .. }) => {
-                tracing::warn!(name, message, "the cluster's definition cannot be looked at");
+                tracing::warn!(
+                    name,
+                    message,
+                    "the cluster's definition cannot be looked at"
+                );
                 continue;
             }
             Err(source) => return Err(DefinitionError::Unreadable { name, source }),

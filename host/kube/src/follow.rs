@@ -61,7 +61,10 @@ impl Follow {
 
 impl Drop for Follow {
     fn drop(&mut self) {
-        let running = self.running.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let running = self
+            .running
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
         for task in running.values() {
             task.abort();
         }

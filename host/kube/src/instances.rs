@@ -332,9 +332,7 @@ impl Instances {
                 windlass_pods::read(&pod, &[]),
                 PodView::Stopping { .. } | PodView::Unreachable { .. }
             );
-            if doubtful
-                && let Err(error) = self.look_at_node(&key, &pod).await
-            {
+            if doubtful && let Err(error) = self.look_at_node(&key, &pod).await {
                 tracing::debug!(stack = %key, %error, "looking at a node");
             }
         }
@@ -435,7 +433,13 @@ pub fn hostname(workspace: &str, workspace_uid: &str, now: Timestamp) -> String 
     let room = 63 - 1 - unique.len();
     let mut stem: String = workspace
         .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' })
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '-' {
+                c
+            } else {
+                '-'
+            }
+        })
         .take(room)
         .collect();
     while stem.ends_with('-') {

@@ -63,7 +63,10 @@ pub async fn acquire(cluster: &Cluster, settings: &LeaseSettings, suffix: &str) 
             }
             Ok(Attempt::Held(holder)) => {
                 if waiting_for.as_ref() != Some(&holder) {
-                    tracing::info!(holder, "another process leads; waiting for its lease to end");
+                    tracing::info!(
+                        holder,
+                        "another process leads; waiting for its lease to end"
+                    );
                     waiting_for = Some(holder);
                 }
             }
@@ -179,7 +182,10 @@ impl Leader {
                 spec.renew_time = Some(MicroTime(jiff::Timestamp::now()));
             }
             let begun = Instant::now();
-            let left = self.settings.renew_deadline.saturating_sub(renewed.elapsed());
+            let left = self
+                .settings
+                .renew_deadline
+                .saturating_sub(renewed.elapsed());
             let renewal = replace(&self.cluster, &self.settings.namespace, &lease);
             match tokio::time::timeout(left.max(Duration::from_millis(100)), renewal).await {
                 Ok(Ok(lease)) => {

@@ -163,8 +163,7 @@ impl Operator {
     async fn lead(&mut self, epoch: u64) -> Result<(), OperatorError> {
         self.readiness.ready().await;
         let namespace = &self.config.lease.namespace;
-        let certificates =
-            Arc::new(Certificates::open(self.cluster.clone(), namespace).await?);
+        let certificates = Arc::new(Certificates::open(self.cluster.clone(), namespace).await?);
         let agents = Arc::new(Agents::new(
             Arc::clone(&self.world),
             Arc::clone(&certificates),

@@ -47,11 +47,16 @@ impl KubeOutside {
                 return Err(fault(
                     ErrorClass::NotFound,
                     "KindUnknown",
-                    format!("the cluster does not know {} {}", object.api_version, object.kind),
+                    format!(
+                        "the cluster does not know {} {}",
+                        object.api_version, object.kind
+                    ),
                 ));
             }
             // A group that answers and does not have the kind.
-            Err(ApiError::Unavailable(message)) if message.contains("not found") || message.contains("Missing") => {
+            Err(ApiError::Unavailable(message))
+                if message.contains("not found") || message.contains("Missing") =>
+            {
                 return Err(fault(ErrorClass::NotFound, "KindUnknown", message));
             }
             Err(error) => return Err(api_fault(&error)),

@@ -126,7 +126,9 @@ impl References {
                         }
                     }
                     Ok(None) => {}
-                    Err(error) => tracing::debug!(%error, reference = %name.1, "looking for what is missing"),
+                    Err(error) => {
+                        tracing::debug!(%error, reference = %name.1, "looking for what is missing")
+                    }
                 }
             }
         }

@@ -22,7 +22,10 @@ pub async fn start(address: SocketAddr, readiness: Arc<Readiness>) -> std::io::R
             if readiness.is_ready() {
                 (StatusCode::OK, "ok")
             } else {
-                (StatusCode::SERVICE_UNAVAILABLE, "watches have not listed yet")
+                (
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "watches have not listed yet",
+                )
             }
         }
     };

@@ -209,7 +209,11 @@ impl KubeStore {
                         .world
                         .lost::<windlass_api::Update>(&key.namespace, name, None),
                 },
-                None => match self.cluster.get::<Lenient<Stack>>(&key.namespace, &key.name).await? {
+                None => match self
+                    .cluster
+                    .get::<Lenient<Stack>>(&key.namespace, &key.name)
+                    .await?
+                {
                     Some(stack) => self.world.took(readable(stack)?),
                     None => self.world.lost::<Stack>(&key.namespace, &key.name, None),
                 },

@@ -3,7 +3,9 @@
 
 use serde_json::json;
 use windlass_api::Workspace;
-use windlass_api::conditions::{self, FALSE, NewCondition, READY, TRUE, workspace_reason as reasons};
+use windlass_api::conditions::{
+    self, FALSE, NewCondition, READY, TRUE, workspace_reason as reasons,
+};
 use windlass_api::lenient::Lenient;
 use windlass_api::names::WORKSPACE_STATUS_MANAGER;
 use windlass_api::workspace::WorkspaceStatus;

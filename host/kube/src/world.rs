@@ -68,7 +68,10 @@ impl Default for World {
 }
 
 fn key_of(metadata: &windlass_api::ObjectMeta) -> Option<Key> {
-    Some(Key::new(metadata.namespace.clone()?, metadata.name.clone()?))
+    Some(Key::new(
+        metadata.namespace.clone()?,
+        metadata.name.clone()?,
+    ))
 }
 
 /// A kind that is watched.
@@ -203,7 +206,10 @@ impl World {
         let Some(key) = now.or(before).and_then(|stack| key_of(&stack.metadata)) else {
             return;
         };
-        let (was, is) = (before.map(needs).unwrap_or_default(), now.map(needs).unwrap_or_default());
+        let (was, is) = (
+            before.map(needs).unwrap_or_default(),
+            now.map(needs).unwrap_or_default(),
+        );
         let mut dependents = self
             .dependents
             .write()
@@ -219,7 +225,12 @@ impl World {
                 .or_default()
                 .insert(key.clone());
         }
-        let waiting: Vec<Key> = dependents.get(&key).into_iter().flatten().cloned().collect();
+        let waiting: Vec<Key> = dependents
+            .get(&key)
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect();
         drop(dependents);
         if now.is_none() {
             self.set_followed(&key, BTreeSet::new());
@@ -346,10 +357,11 @@ impl Watched for Pod {
             return;
         };
         let metadata = &pod.metadata;
-        let workspace = metadata
-            .labels
-            .as_ref()
-            .and_then(|labels| labels.get(WORKSPACE_NAME_LABEL).or(labels.get(STACK_NAME_LABEL)));
+        let workspace = metadata.labels.as_ref().and_then(|labels| {
+            labels
+                .get(WORKSPACE_NAME_LABEL)
+                .or(labels.get(STACK_NAME_LABEL))
+        });
         if let Some((namespace, name)) = metadata.namespace.clone().zip(workspace.cloned()) {
             world.tell(Key::new(namespace, name));
         }

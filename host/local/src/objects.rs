@@ -102,7 +102,9 @@ fn reachable(
         if let Some(Stored { object, .. }) = db.get::<Stack>(kind::STACK, namespace, &name)? {
             let outputs = outputs_secret(db, namespace, &object)?;
             let stored = |name: &str| {
-                let bytes = outputs.as_ref()?.get(&windlass_api::names::output_key(name))?;
+                let bytes = outputs
+                    .as_ref()?
+                    .get(&windlass_api::names::output_key(name))?;
                 Some(digest(&(name, bytes)))
             };
             let view = windlass_core::view::of(&object, &stored);

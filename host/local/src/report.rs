@@ -10,8 +10,8 @@ use windlass_wasm::Work;
 
 use crate::db::{Db, kind};
 use crate::objects;
-use crate::rows::StackRow;
 use crate::place::LocalPlace;
+use crate::rows::StackRow;
 
 /// One row for each Stack, with the health component's verdict.
 pub async fn rows(

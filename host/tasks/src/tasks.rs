@@ -102,8 +102,8 @@ impl<P: Place> Tasks for PlaceTasks<P> {
 
 impl<P: Place> PlaceTasks<P> {
     async fn resolve(&self, input: &TaskInput, stack: &Stack) -> Result<Resolution, Failure> {
-        let checked =
-            check(stack, P::WORKSPACE_PATH).map_err(|error| invalid("SpecInvalid", error.to_string()))?;
+        let checked = check(stack, P::WORKSPACE_PATH)
+            .map_err(|error| invalid("SpecInvalid", error.to_string()))?;
         let SourceKind::Provider(provider) = checked.source else {
             return Err(invalid(
                 "SpecInvalid",
@@ -310,9 +310,7 @@ impl<P: Place> PlaceTasks<P> {
             .map_err(|error| agent_failure(&error))?;
         while let Some(event) = events.next().await {
             match event.map_err(|error| agent_failure(&error))? {
-                RunEvent::Progress(progress) => {
-                    self.place.progress(&input.key, update, &progress)
-                }
+                RunEvent::Progress(progress) => self.place.progress(&input.key, update, &progress),
                 RunEvent::Log(line) => self.place.log(&input.key, &line.text),
                 RunEvent::Result(result) => {
                     return Ok(self.ended(input, stack, update, *result).await);

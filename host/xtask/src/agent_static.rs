@@ -36,7 +36,7 @@ pub fn make(place: &Place) -> Result<()> {
 
 fn binary(place: &Place) -> PathBuf {
     place
-        .target()
+        .target
         .join(TARGET)
         .join("release")
         .join("windlass-agent")

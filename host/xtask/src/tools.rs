@@ -206,7 +206,6 @@ fn check(folder: &Path, go_mod: &str) -> Result<()> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use pretty_assertions::assert_eq;
 
     #[test]
     fn our_go_module_pins_every_tool_at_a_version_we_would_accept() {

@@ -68,6 +68,7 @@ impl History {
                 workspace: WorkspaceView::default(),
                 stacks: BTreeMap::new(),
                 references: BTreeMap::new(),
+                refusal: None,
             },
             seen: Observations::default(),
             source_signal: 0,

@@ -93,8 +93,20 @@ impl Operator {
         let log = std::fs::File::create(self.log()).expect("a log");
         let mut command = Command::new(Self::binaries().join("windlass"));
         command
-            .args(["run", "-v", "--namespace", "operator", "--identity", "operator-0"])
-            .args(["--agent-image", AGENT_IMAGE, "--workspace-image", PULUMI_IMAGE])
+            .args([
+                "run",
+                "-v",
+                "--namespace",
+                "operator",
+                "--identity",
+                "operator-0",
+            ])
+            .args([
+                "--agent-image",
+                AGENT_IMAGE,
+                "--workspace-image",
+                PULUMI_IMAGE,
+            ])
             .arg("--data-dir")
             .arg(self.dir.path().join("data"))
             .arg("--plugin-dir")
@@ -113,7 +125,9 @@ impl Operator {
     }
 
     pub fn log(&self) -> PathBuf {
-        self.dir.path().join(format!("operator-{}.log", self.starts))
+        self.dir
+            .path()
+            .join(format!("operator-{}.log", self.starts))
     }
 
     /// What the operator has said in all its lives.
@@ -148,7 +162,10 @@ impl Operator {
         let text = manifests.replace("@STATE@", &self.state().display().to_string());
         let output = self
             .plane
-            .kubectl_with(&["apply", "-n", &self.namespace, "-f", "-"], text.as_bytes())
+            .kubectl_with(
+                &["apply", "-n", &self.namespace, "-f", "-"],
+                text.as_bytes(),
+            )
             .await;
         assert!(
             output.status.success(),
@@ -194,7 +211,16 @@ spec:
     pub async fn patch(&self, kind: &str, name: &str, patch: &str) {
         let output = self
             .plane
-            .kubectl(&["patch", kind, name, "-n", &self.namespace, "--type=merge", "-p", patch])
+            .kubectl(&[
+                "patch",
+                kind,
+                name,
+                "-n",
+                &self.namespace,
+                "--type=merge",
+                "-p",
+                patch,
+            ])
             .await;
         assert!(
             output.status.success(),
@@ -207,7 +233,16 @@ spec:
     pub async fn get(&self, kind: &str, name: &str) -> Option<Value> {
         let output = self
             .plane
-            .kubectl(&["get", kind, name, "-n", &self.namespace, "-o", "json", "--ignore-not-found"])
+            .kubectl(&[
+                "get",
+                kind,
+                name,
+                "-n",
+                &self.namespace,
+                "-o",
+                "json",
+                "--ignore-not-found",
+            ])
             .await;
         serde_json::from_slice(&output.stdout).ok()
     }
@@ -248,8 +283,13 @@ spec:
         panic!(
             "{name} is not {what}\nstack: {:#}\npods: {:#}\nupdates: {:#}\n{}",
             last.unwrap_or_default()["status"],
-            pods.iter().map(|pod| pod["status"].clone()).collect::<Value>(),
-            updates.iter().map(|update| update["status"].clone()).collect::<Value>(),
+            pods.iter()
+                .map(|pod| pod["status"].clone())
+                .collect::<Value>(),
+            updates
+                .iter()
+                .map(|update| update["status"].clone())
+                .collect::<Value>(),
             self.logs(),
         );
     }

@@ -25,13 +25,19 @@ async fn a_stack_lives_from_its_creation_to_its_destruction() {
     };
     operator.apply(PROGRAM).await;
     operator
-        .stack("hello", "programRef: {name: hello}\ndestroyOnFinalize: true")
+        .stack(
+            "hello",
+            "programRef: {name: hello}\ndestroyOnFinalize: true",
+        )
         .await;
     let stack = operator.ready("hello").await;
     let status = &stack["status"];
     assert_eq!(status["lastUpdate"]["state"], "succeeded", "{status:#}");
     assert_eq!(status["lastUpdate"]["type"], "up");
-    assert_eq!(status["outputs"], json!({"greeting": "hello", "token": "[secret]"}));
+    assert_eq!(
+        status["outputs"],
+        json!({"greeting": "hello", "token": "[secret]"})
+    );
     assert_eq!(
         stack["metadata"]["finalizers"],
         json!(["finalizer.stack.pulumi.com"])
@@ -48,7 +54,10 @@ async fn a_stack_lives_from_its_creation_to_its_destruction() {
             stack["status"]["outputs"]["greeting"] == "salut"
         })
         .await;
-    assert_eq!(stack["status"]["lastUpdate"]["generation"], stack["metadata"]["generation"]);
+    assert_eq!(
+        stack["status"]["lastUpdate"]["generation"],
+        stack["metadata"]["generation"]
+    );
     let pod = operator.get("pod", "hello-workspace-0").await.unwrap();
     assert_eq!(pod["metadata"]["uid"], uid, "the pod was replaced");
 
@@ -65,7 +74,11 @@ async fn a_stack_lives_from_its_creation_to_its_destruction() {
     assert_eq!(stack["status"]["lastUpdate"]["reconcileRequest"], "now");
 
     // The values of secrets are in Secrets alone.
-    let text = serde_json::to_string(&(&operator.list("stacks").await, operator.list("updates").await)).unwrap();
+    let text = serde_json::to_string(&(
+        &operator.list("stacks").await,
+        operator.list("updates").await,
+    ))
+    .unwrap();
     assert!(!text.contains("sesame"), "{text}");
     assert!(!operator.logs().contains("sesame"));
     let secret = operator.get("secret", "hello-outputs").await.unwrap();
@@ -73,7 +86,14 @@ async fn a_stack_lives_from_its_creation_to_its_destruction() {
 
     let deleted = operator
         .plane
-        .kubectl(&["delete", "stack", "hello", "-n", &operator.namespace, "--wait=false"])
+        .kubectl(&[
+            "delete",
+            "stack",
+            "hello",
+            "-n",
+            &operator.namespace,
+            "--wait=false",
+        ])
         .await;
     assert!(deleted.status.success());
     operator.gone("stack", "hello").await;

@@ -186,6 +186,7 @@ fn load(world: &World, mind: &mut Mind, place: Place, fresh: [bool; 3]) -> Objec
         workspace: workspace.as_ref().clone(),
         stacks,
         references,
+        refusal: None,
     }
 }
 

@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 use windlass_api::names::{
     ARGOCD_IGNORE_UPDATES_ANNOTATION, AUTO_COMPONENT_LABEL, COMPONENT_LABEL, COMPONENT_STACK,
-    COMPONENT_UPDATE, MANAGER, SECRETS_ANNOTATION, STACK_NAME_LABEL, UPDATE_NAME_LABEL,
-    output_key, outputs_secret_name,
+    COMPONENT_UPDATE, MANAGER, SECRETS_ANNOTATION, STACK_NAME_LABEL, UPDATE_NAME_LABEL, output_key,
+    outputs_secret_name,
 };
 use windlass_api::run::OutputValue;
 use windlass_api::{ObjectMeta, OwnerReference, Stack};

@@ -2,13 +2,13 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::json;
-use windlass_api::{Stack, Workspace};
+use windlass_api::lenient::Lenient;
 use windlass_api::names::{
     FINALIZER, MANAGER, PREREQUISITE_REQUEST_MANAGER, RECONCILE_REQUEST_ANNOTATION,
     STACK_FINALIZER_MANAGER, STACK_STATUS_MANAGER,
 };
 use windlass_api::stack::StackStatus;
-use windlass_api::lenient::Lenient;
+use windlass_api::{Stack, Workspace};
 use windlass_engine::{Fence, Key, StoreError};
 
 use crate::api::readable;
@@ -95,12 +95,7 @@ impl KubeStore {
         });
         let answer: Lenient<Stack> = self
             .cluster
-            .apply(
-                &key.namespace,
-                stack,
-                &object,
-                PREREQUISITE_REQUEST_MANAGER,
-            )
+            .apply(&key.namespace, stack, &object, PREREQUISITE_REQUEST_MANAGER)
             .await?;
         let stack = readable(answer)?;
         self.world.took(stack);
@@ -125,7 +120,9 @@ impl KubeStore {
             .delete::<Workspace>(namespace, &key.name, workspace.metadata.uid.as_deref())
             .await?;
         for name in [tls_secret_name(&key.name), stack_outputs_name(&key.name)] {
-            self.cluster.delete::<Secret>(namespace, &name, None).await?;
+            self.cluster
+                .delete::<Secret>(namespace, &name, None)
+                .await?;
         }
         Ok(())
     }

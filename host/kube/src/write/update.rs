@@ -31,8 +31,13 @@ impl KubeStore {
         let mut update = Update::new(name, spec);
         let mut metadata = update_object::metadata(&key.namespace, &key.name, name);
         metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
-        metadata.annotations =
-            Some([(ARGOCD_IGNORE_UPDATES_ANNOTATION.to_owned(), "true".to_owned())].into());
+        metadata.annotations = Some(
+            [(
+                ARGOCD_IGNORE_UPDATES_ANNOTATION.to_owned(),
+                "true".to_owned(),
+            )]
+            .into(),
+        );
         metadata.owner_references = owner(stack, true).map(|owner| vec![owner]);
         update.metadata = metadata;
         match self.cluster.create(&key.namespace, &update, MANAGER).await {

@@ -3,12 +3,11 @@
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use serde_json::{Value, json};
 use windlass_api::identity::WorkspaceIdentity;
+use windlass_api::lenient::Lenient;
 use windlass_api::names::{
     ARGOCD_IGNORE_UPDATES_ANNOTATION, AUTO_COMPONENT_LABEL, COMPONENT_LABEL, COMPONENT_STACK,
-    COMPONENT_WORKSPACE, MANAGER,
-    WORKSPACE_NAME_LABEL, workspace_pod_name,
+    COMPONENT_WORKSPACE, MANAGER, WORKSPACE_NAME_LABEL, workspace_pod_name,
 };
-use windlass_api::lenient::Lenient;
 use windlass_api::{OwnerReference, Resource, Stack, Workspace};
 use windlass_core::digest::digest;
 use windlass_engine::{Key, StoreError};
@@ -129,8 +128,8 @@ impl KubeStore {
             .annotations
             .get_or_insert_default()
             .insert(APPLIED.into(), applied);
-        let mut object =
-            serde_json::to_value(&wanted).map_err(|error| refused("Unwritable", error.to_string()))?;
+        let mut object = serde_json::to_value(&wanted)
+            .map_err(|error| refused("Unwritable", error.to_string()))?;
         if let Value::Object(fields) = &mut object {
             fields.remove("status");
             fields.insert("apiVersion".into(), Workspace::api_version(&()).into());
