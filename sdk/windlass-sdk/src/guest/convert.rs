@@ -125,7 +125,7 @@ pub fn signature(how: Signature) -> credentials::Signature {
 
 pub fn part<'a>(part: &Part<'a>) -> credentials::Part<'a> {
     match *part {
-        Part::Text(text) => credentials::Part::Text(text),
+        Part::Text(text) => credentials::Part::Text(text.to_owned()),
         Part::Plain(secret) => credentials::Part::Plain(&secret.handle),
         Part::Hex(secret) => credentials::Part::Hex(&secret.handle),
         Part::Base64(secret) => credentials::Part::Base64(&secret.handle),
