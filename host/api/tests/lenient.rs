@@ -242,7 +242,7 @@ fn what_an_older_definition_let_in_is_told_by_its_field() {
         ),
         (
             json!({"stack": "dev", "resyncFrequencySeconds": 0.5}),
-            "spec.resyncFrequencySeconds: expected a whole number, found a number",
+            "spec.resyncFrequencySeconds: this number does not fit; it must be a whole number in range",
         ),
         (json!({}), "spec.stack: this field is required; add it"),
     ] {

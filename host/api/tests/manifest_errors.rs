@@ -300,7 +300,7 @@ fn no_message_quotes_a_value() {
         format!("{HEAD}spec: {{stack: dev, secretsRef: {{a: {canary}}}}}\n"),
         format!("{HEAD}spec: {{stack: dev, workspaceReclaimPolicy: {canary}}}\n"),
         format!(
-            "{HEAD}spec: {{stack: dev, updateTemplate: {{status: {{startTime: {canary}}}}}}}\n"
+            "{HEAD}spec: {{stack: dev, workspaceTemplate: {{metadata: {{creationTimestamp: {canary}}}}}}}\n"
         ),
     ] {
         let found = manifest::parse("a.yaml", &text);

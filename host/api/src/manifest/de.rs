@@ -89,17 +89,17 @@ impl<'de> NodeDeserializer<'de, '_> {
 
     /// A whole number may be written as `60.0` or `6e1`, as for the API server.
     fn whole_number<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
-        match &self.node.tree {
-            Tree::Number(number) if number.is_f64() => match number.as_f64() {
-                // Below 2^53 every whole number is exact.
-                Some(float) if float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 => {
-                    visitor
-                        .visit_i64(float as i64)
-                        .map_err(|e: NodeError| e.locate(self.node.at, self.path))
-                }
-                _ => Err(self.wrong("a whole number")),
-            },
-            _ => self.number("a whole number", visitor),
+        // Below 2^53 every whole number is exact.
+        let whole = |float: &f64| float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0;
+        let float = match &self.node.tree {
+            Tree::Number(number) if number.is_f64() => number.as_f64().filter(whole),
+            _ => None,
+        };
+        match float {
+            Some(float) => visitor
+                .visit_i64(float as i64)
+                .map_err(|e: NodeError| e.locate(self.node.at, self.path)),
+            None => self.number("a whole number", visitor),
         }
     }
 
