@@ -42,7 +42,7 @@ pub use image::{Image, Images};
 /// The program that becomes a container.
 const HELPER: &str = "windlass-test-container";
 /// How long registration may take.
-const START_LIMIT: Duration = Duration::from_secs(60);
+const START_LIMIT: Duration = Duration::from_secs(120);
 /// How long killed containers may take to be gone.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
 

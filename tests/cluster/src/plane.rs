@@ -273,7 +273,7 @@ impl ControlPlane {
             .await
             .unwrap_or_else(|error| panic!("create a namespace: {error}"));
         let name = made.metadata.name.unwrap_or_default();
-        lifecycle::default_account(&client, &name, Duration::from_secs(60))
+        lifecycle::default_account(&client, &name, Duration::from_secs(120))
             .await
             .unwrap_or_else(|error| panic!("{error}\n{}", self.log_tails()));
         name

@@ -25,7 +25,7 @@ fn config_map(name: &str) -> ConfigMap {
 }
 
 async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(90);
+    let deadline = Instant::now() + Duration::from_secs(300);
     while !condition().await {
         assert!(Instant::now() < deadline, "waited in vain for {what}");
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -12,7 +12,7 @@ use windlass_cluster::kubelet::Processes;
 use windlass_cluster::{ControlPlane, FakeKubelet, Options};
 
 /// The control plane takes 20 s between two looks for pods of lost nodes.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 
 async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + LIMIT;

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
+use kube::api::Api;
 use nix::sys::signal::Signal;
 
 use super::ports::Ports;
@@ -14,8 +16,8 @@ use crate::identity;
 use crate::process;
 use crate::watchdog::Watchdog;
 
-/// Far beyond the seconds it takes: two processors may be shared with a build.
-const START_LIMIT: Duration = Duration::from_secs(120);
+/// Far beyond the seconds it takes: on two processors that several builds share, it has taken minutes.
+const START_LIMIT: Duration = Duration::from_secs(300);
 /// How long a component may take to end when asked.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 /// How often a condition is looked at.
@@ -100,13 +102,18 @@ fn start(
     process::Program::start(component.name(), command, &log, watchdog)
 }
 
-/// Whether the API server says that it is ready. It says so when etcd answers, too.
+/// Whether the API server says that it is ready, and can read from etcd. It goes on saying the first
+/// for a while when etcd has gone or has only just come back.
 async fn is_ready(client: &Client) -> bool {
     let Ok(request) = http::Request::get("/readyz").body(Vec::new()) else {
         return false;
     };
-    let asked = tokio::time::timeout(Duration::from_secs(5), client.request_text(request));
-    matches!(asked.await, Ok(Ok(_)))
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let asked = async {
+        client.request_text(request).await.is_ok() && namespaces.get_opt("default").await.is_ok()
+    };
+    let answered = tokio::time::timeout(Duration::from_secs(5), asked).await;
+    answered.unwrap_or(false)
 }
 
 /// Waits for a namespace's default service account.

@@ -57,7 +57,7 @@ impl Place {
 
     /// Waits until the pod, as JSON, is as wanted.
     pub async fn until(&self, name: &str, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_secs(120);
         loop {
             let pod = self.pods.get_opt(name).await.unwrap();
             let pod = pod.map_or(Value::Null, |pod| serde_json::to_value(pod).unwrap());
