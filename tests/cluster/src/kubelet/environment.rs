@@ -41,7 +41,7 @@ impl Sources<'_> {
         env.push(("HOSTNAME".to_owned(), self.hostname.to_owned()));
         env.push(("HOME".to_owned(), home.to_owned()));
         env.extend(self.service_variables());
-        self.from_sources(container, &mut env).await?;
+        self.take_sources(container, &mut env).await?;
         for variable in container.env.iter().flatten() {
             if let Some(value) = self.variable(container, variable, &env).await? {
                 env.push((variable.name.clone(), value));
@@ -101,7 +101,7 @@ impl Sources<'_> {
         .into()
     }
 
-    async fn from_sources(
+    async fn take_sources(
         &self,
         container: &Container,
         env: &mut Vec<(String, String)>,
