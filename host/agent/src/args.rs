@@ -63,8 +63,9 @@ pub enum Command {
         /// Where the program is to lie; a directory gets a file `agent`.
         dest: PathBuf,
         /// Made unless something is there; empty to make none.
+        // As a path, an empty one would be refused.
         #[arg(long, value_name = "DIR", default_value = "/share/workspace")]
-        workspace: PathBuf,
+        workspace: std::ffi::OsString,
     },
     /// Print the version.
     Version,

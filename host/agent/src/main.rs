@@ -2,7 +2,7 @@
 
 mod args;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         Command::Probe { state_dir } => ended(probe(&state_dir)),
         Command::Install { dest, workspace } => install(
             &dest,
-            Some(workspace.as_path()).filter(|w| !w.as_os_str().is_empty()),
+            Some(Path::new(&workspace)).filter(|w| !w.as_os_str().is_empty()),
         )
         .map(|path| {
             println!("installed {}", path.display());
