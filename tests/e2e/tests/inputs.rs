@@ -125,7 +125,7 @@ fn a_backend_nobody_serves_and_a_name_it_refuses() {
     assert!(message.contains("carrier-pigeon"), "{message}");
     world.remove("backend.yaml");
 
-    world.stack("named", "someone/named/dev", "programRef: {name: fine}\n");
+    world.stack("named", "someone/fine/dev", "programRef: {name: fine}\n");
     let (state, reason, message) = judged(&world, "named");
     assert_eq!(
         (state.as_str(), reason.as_str()),
