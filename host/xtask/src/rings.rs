@@ -34,7 +34,7 @@ impl Ring {
     pub fn of(package: &str, integration: bool) -> Self {
         match package {
             "windlass-sim" => Self::Simulator,
-            "windlass-e2e" => Self::Real,
+            "windlass-e2e" | "windlass-operator" => Self::Real,
             // Their integration tests start real processes; their unit tests do not.
             "windlass"
             | "windlass-agent"
