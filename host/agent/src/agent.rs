@@ -230,6 +230,8 @@ impl Agent {
                     .any(|o| o.secret);
                 seen.result = Some(result);
             });
+            // The agent before may have ended between the two.
+            run::drop_raw(&self.workspace.run_dir(&id));
             return Ok(());
         }
         let dir = self.workspace.run_dir(&id);
@@ -340,11 +342,12 @@ impl Agent {
 
     fn end(&self, run: &Run, result: RunResult) {
         tracing::info!(run = %result.id, operation = %result.operation, state = ?result.state, "{}", result.message);
-        if let Err(e) = self.append(&Record::Finished {
+        match self.append(&Record::Finished {
             result: Box::new(masked_result(&result)),
         }) {
+            Ok(()) => run::drop_raw(&self.workspace.run_dir(&result.id)),
             // The result is still told to whoever watches; a restart would judge the run again.
-            tracing::error!("{e}");
+            Err(e) => tracing::error!("{e}"),
         }
         let mut state = locked(&self.state);
         if state.open.as_ref() == Some(&result.id) {

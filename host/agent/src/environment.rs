@@ -8,6 +8,9 @@ use crate::redact::Redactor;
 /// Variables and nothing else: a CLI process starts from an empty environment.
 pub type Env = BTreeMap<String, String>;
 
+/// Names, separated by commas, of the variables whose values come from Secrets. For the agent alone.
+pub const SECRET_VARIABLES: &str = "WINDLASS_SECRET_VARIABLES";
+
 /// Variables that are never handed on. `PULUMI_OPTION_*` would change a command behind the agent's back, and
 /// `PULUMI_OPTION_PARALLEL` makes every command of the CLI panic; the others make the CLI believe that an assistant
 /// runs it, and sign up for an account of its own.
@@ -23,6 +26,7 @@ fn refused(name: &str) -> bool {
                 | "PULUMI_DEV"
                 | "PULUMI_CONFIG"
                 | "PULUMI_CONFIG_SECRET_KEYS"
+                | SECRET_VARIABLES
         )
 }
 
@@ -127,12 +131,22 @@ pub fn passphrase(env: &Env) -> Option<String> {
     Some(std::fs::read_to_string(file).ok()?.trim().to_owned())
 }
 
-/// Marks as secret what the names of variables say is secret.
-pub fn note_secrets(env: &Env, redactor: &mut Redactor) {
+/// Marks as secret what comes from Secrets (`own` is the workspace's environment, which may say so), what the names of
+/// variables say is secret, and passwords in addresses.
+pub fn note_secrets(own: &Env, env: &Env, redactor: &mut Redactor) {
     if let Some(passphrase) = passphrase(env) {
         redactor.add(&passphrase);
     }
+    let told = own.get(SECRET_VARIABLES).map_or("", String::as_str);
+    for name in told.split(',') {
+        if let Some(value) = env.get(name) {
+            redactor.add(value);
+        }
+    }
     for (name, value) in env {
+        if let Some(password) = password_in(value) {
+            redactor.add(password);
+        }
         let name = name.to_ascii_uppercase();
         let telling = [
             "SECRET",
@@ -151,6 +165,14 @@ pub fn note_secrets(env: &Env, redactor: &mut Redactor) {
             redactor.add(value);
         }
     }
+}
+
+/// The password of an address such as `postgres://user:password@host/db`.
+fn password_in(value: &str) -> Option<&str> {
+    let (_, rest) = value.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let (user, _) = authority.rsplit_once('@')?;
+    user.split_once(':').map(|(_, password)| password)
 }
 
 /// Reads lines of `NAME=value`, as init containers leave them behind: `export`, quotes and comments are understood.
@@ -236,6 +258,29 @@ mod tests {
             let bad = env(&[("HOME", bad)]);
             assert_eq!(home_in_pod(&bad, &state), own_home(&state));
         }
+    }
+
+    #[test]
+    fn secrets_are_told_by_list_by_name_and_by_address() {
+        let own = env(&[
+            (SECRET_VARIABLES, "QUIET,ABSENT"),
+            ("QUIET", "quiet-value"),
+            ("API_TOKEN", "token-value"),
+            (
+                "PULUMI_BACKEND_URL",
+                "postgres://me:pass-word@db:5432/x?a=b@c",
+            ),
+            ("REGION", "eu-west-1"),
+        ]);
+        let composed = compose(&own, &Env::new(), Path::new("/state"));
+        assert!(!composed.contains_key(SECRET_VARIABLES));
+        let mut redactor = Redactor::default();
+        note_secrets(&own, &composed, &mut redactor);
+        assert_eq!(
+            redactor.redact("quiet-value token-value pass-word eu-west-1"),
+            "[secret] [secret] [secret] eu-west-1"
+        );
+        assert_eq!(password_in("https://example.com/a:b@c"), None);
     }
 
     #[test]

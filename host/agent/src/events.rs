@@ -117,7 +117,8 @@ pub struct Digest {
     seen: BTreeSet<String>,
     done: BTreeSet<String>,
     present: BTreeSet<String>,
-    current: Option<String>,
+    /// Resources whose step has begun and not ended, oldest first.
+    under_way: Vec<String>,
 }
 
 /// The stack itself and providers that nobody declared are not counted as resources.
@@ -151,7 +152,8 @@ impl Digest {
         if let Some(WithMetadata { metadata }) = resource_pre_event
             && counted(&metadata.urn, &metadata.kind)
         {
-            self.current = Some(metadata.urn.clone());
+            self.under_way.retain(|urn| *urn != metadata.urn);
+            self.under_way.push(metadata.urn.clone());
             self.seen.insert(metadata.urn);
         }
         if let Some(WithMetadata { metadata }) = res_outputs_event {
@@ -233,9 +235,7 @@ impl Digest {
     }
 
     fn finished(&mut self, urn: String) {
-        if self.current.as_ref() == Some(&urn) {
-            self.current = None;
-        }
+        self.under_way.retain(|other| *other != urn);
         self.seen.insert(urn.clone());
         self.done.insert(urn);
     }
@@ -276,7 +276,7 @@ impl Digest {
             stage: stage.to_owned(),
             done: self.done.len() as u32,
             total: self.seen.len() as u32,
-            current: self.current.clone(),
+            current: self.under_way.last().cloned(),
         }
     }
 }
@@ -371,6 +371,12 @@ mod tests {
         assert_eq!(progress.current.unwrap(), "urn:pulumi:S::P::t:i:T::b");
         assert_eq!(digest.resources(), 1);
         assert!(digest.reached_engine && !digest.ended);
+        // One that began later and has ended leaves the one before as what is under work.
+        let c = "urn:pulumi:S::P::t:i:T::c";
+        digest.take(&event("resourcePreEvent", "t:i:T", c, Value::Null));
+        digest.take(&event("resOutputsEvent", "t:i:T", c, json!({})));
+        let progress = digest.progress("running");
+        assert_eq!(progress.current.unwrap(), "urn:pulumi:S::P::t:i:T::b");
     }
 
     #[test]

@@ -181,6 +181,7 @@ impl FileStack {
                     hostname,
                     pid,
                     created,
+                    gone: false,
                 }
             })
             .collect()
@@ -219,6 +220,7 @@ pub fn locks_in_text(text: &str) -> Vec<LockInfo> {
                 hostname: hostname.to_owned(),
                 pid: pid.parse().ok()?,
                 created: created.trim().to_owned(),
+                gone: false,
             })
         })
         .collect()
@@ -239,6 +241,7 @@ mod tests {
             hostname: "host-1".into(),
             pid: 17,
             created: "2026-11-21T09:56:18Z".into(),
+            gone: false,
         };
         assert_eq!(locks_in_text(text), std::slice::from_ref(&lock));
 

@@ -37,7 +37,7 @@ pub use cli::OLDEST as OLDEST_PULUMI;
 pub use client::{
     AgentClient, AgentInfo, ClientError, LogLine, RunEvent, RunEvents, RunSummary, Started, TreePut,
 };
-pub use environment::{Env, read_env_file};
+pub use environment::{Env, SECRET_VARIABLES, read_env_file};
 pub use exec::{ExecError, exec};
 pub use install::{InstallError, install};
 pub use probe::{ProbeError, probe};

@@ -21,8 +21,13 @@ pub const COMMAND: &str = "command.json";
 pub const CLAIM: &str = "claim.json";
 pub const CLI: &str = "cli.json";
 pub const EXIT: &str = "exit.json";
+/// What the CLI prints, as it is. Only there while the run goes on: what is kept is [`LOG`].
 pub const STDOUT: &str = "stdout";
 pub const STDERR: &str = "stderr";
+/// The engine's events. Only there while the run goes on.
+pub const EVENTS: &str = "events";
+/// What the CLI printed on both streams, redacted, in the order in which it was heard.
+pub const LOG: &str = "log";
 
 /// What to start. The environment is the supervisor's own: it never touches the disk.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::run::{ProgramSource, ProjectInfo, RunState};
+use crate::run::{LoginExchange, ProgramSource, ProjectInfo, RunState};
 
 /// Why a run was asked for. Served once each: see `due` in the core.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -81,6 +81,9 @@ pub struct RunIntent {
     /// Plain variables from the backend adapter.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
+    /// How the workspace gets the backend's token, where its environment has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<LoginExchange>,
     /// Digest over the specification, the revision and the versions of everything referred to.
     pub inputs: String,
     /// Digest over the outputs of other Stacks that this one uses; empty where it uses none.
@@ -99,9 +102,29 @@ pub struct RunRecord {
     pub instance: String,
     /// Its host name, by which a backend lock names it.
     pub hostname: String,
+    /// The node that it is on; its end proves the instance's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// Boot of the agent that was to start the run.
     pub boot_id: String,
     /// Milliseconds since the epoch.
+    pub at_ms: i64,
+}
+
+/// How far a run that takes its time is. Written now and then, gone with the run's end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RunProgressRecord {
+    /// What the agent is doing: `preparing`, `installing`, `running`, `finishing`.
+    pub stage: String,
+    /// Resources whose step is done.
+    pub done: u32,
+    /// Resources known so far; grows while the program runs.
+    pub total: u32,
+    /// URN of the resource under work, if one is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current: Option<String>,
+    /// When it was so: milliseconds since the epoch.
     pub at_ms: i64,
 }
 

@@ -99,7 +99,7 @@ pub enum ProgramSource {
 
 /// Exchanges the workspace's own token for one of the backend (OAuth 2.0 token exchange, RFC 8693). It is carried out in
 /// the workspace: neither token is ever with the operator.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LoginExchange {
     /// Whom the workspace's own token is made for.
@@ -289,4 +289,7 @@ pub struct LockInfo {
     pub pid: i64,
     /// As the backend states it, RFC 3339.
     pub created: String,
+    /// The agent that reports it knows that its holder ran beside it and has ended. False says nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gone: bool,
 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::intent::{RunIntent, RunRecord, RunSummary};
+use crate::intent::{RunIntent, RunProgressRecord, RunRecord, RunSummary};
 use crate::run::{Operation, ProjectInfo};
 use crate::schema::ProjectInfoSchema;
 
@@ -125,6 +125,9 @@ pub struct UpdateStatus {
     /// Where the run was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<RunRecord>,
+    /// How far the run is, once it takes longer than half a minute; at most every ten seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<RunProgressRecord>,
     /// How the run ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<RunSummary>,

@@ -75,7 +75,7 @@ fn kind(schema: &Value) -> String {
 
 /// Whether a path is below a type of Kubernetes that is too large to list, or below what Windlass notes about a run.
 fn unlisted(path: &str) -> bool {
-    const TOPS: [&str; 9] = [
+    const TOPS: [&str; 10] = [
         "podTemplate.spec",
         "env[]",
         "envFrom[]",
@@ -83,6 +83,7 @@ fn unlisted(path: &str) -> bool {
         "workspaceTemplate.metadata",
         "updateTemplate.metadata",
         "spec.intent",
+        "status.progress",
         "status.run",
         "status.summary",
     ];

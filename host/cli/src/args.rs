@@ -253,6 +253,12 @@ pub struct LocalArgs {
     /// End the agent of a Stack that has not run for so long; 0 at once, without the option never while this runs.
     #[arg(long, value_name = "SECONDS")]
     pub keep_idle: Option<u64>,
+    /// Write how far a run is to its Update, for `status`, once it takes longer than this.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub progress_after: u64,
+    /// From one such write to the next.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub progress_every: u64,
     /// No progress on stderr; problems are still told.
     #[arg(long)]
     pub no_progress: bool,

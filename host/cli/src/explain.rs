@@ -33,7 +33,7 @@ pub fn explain(
         .snapshot(key)?
         .ok_or_else(|| Error::NoSnapshot(key.to_string()))?;
     if let Some(file) = &save {
-        let mut text = serde_json::to_string_pretty(&snapshot)?;
+        let mut text = serde_json::to_string_pretty(&snapshot.to_share())?;
         text.push('\n');
         std::fs::write(file, text).at(file)?;
         eprintln!(

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use indicatif::MultiProgress;
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use windlass_local::{Local, LocalConfig, LocalHandle, Report};
+use windlass_local::{Local, LocalConfig, LocalHandle, ProgressPace, Report};
 
 use crate::args::{LocalArgs, Output};
 use crate::error::{AtPath, FAILED, INTERRUPTED, Result};
@@ -37,6 +38,10 @@ pub async fn local(args: LocalArgs, screen: MultiProgress) -> Result<ExitCode> {
         destroy: args.destroy,
         idle_seconds: args.keep_idle,
         once: args.once || args.destroy,
+        progress: ProgressPace {
+            after: Duration::from_secs(args.progress_after),
+            every: Duration::from_secs(args.progress_every),
+        },
     };
     let progress = Arc::new(Progress::new(screen, args.no_progress));
     if !on_path("pulumi") {

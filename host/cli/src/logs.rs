@@ -1,7 +1,7 @@
 //! `windlass logs STACK [-f]`: from the agent while it answers, else from the file it left.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use tokio_stream::StreamExt;
@@ -42,20 +42,13 @@ pub async fn logs(
             Ok(()) => return Ok(ExitCode::SUCCESS),
         }
     }
-    let dir = reader.agent_state(key).join("runs").join(&run);
-    let files: Vec<PathBuf> = ["stdout", "stderr"]
-        .iter()
-        .map(|name| dir.join(name))
-        .filter(|file| file.is_file())
-        .collect();
-    if files.is_empty() {
+    let file = reader.run_log(key, &run);
+    if !file.is_file() {
         return Err(Error::NoLog(format!(
             "nothing has been printed by {run} yet, or its log is no longer kept"
         )));
     }
-    for file in files {
-        copy(&file)?;
-    }
+    copy(&file)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -100,14 +100,19 @@ fn runs(reader: &StateReader, key: &Key) -> Result<String> {
                 .intent
                 .as_ref()
                 .map(|intent| intent.cause.message());
-            let summary = update
-                .status
-                .as_ref()
-                .and_then(|status| status.summary.as_ref());
-            let state = summary.map_or_else(
-                || "going on".to_owned(),
-                |summary| format!("{:?}", summary.state).to_lowercase(),
-            );
+            let status = update.status.as_ref();
+            let summary = status.and_then(|status| status.summary.as_ref());
+            let progress = status.and_then(|status| status.progress.as_ref());
+            let state = match (summary, progress) {
+                (Some(summary), _) => format!("{:?}", summary.state).to_lowercase(),
+                (None, Some(progress)) => {
+                    format!(
+                        "going on, {} of {} resources",
+                        progress.done, progress.total
+                    )
+                }
+                (None, None) => "going on".to_owned(),
+            };
             format!("  {name}  {state:<10} {}", cause.unwrap_or_default())
         })
         .collect();

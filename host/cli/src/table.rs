@@ -224,6 +224,7 @@ mod tests {
             .into(),
             last_run_seconds: Some(2.04),
             last_run_type: Some("up".to_owned()),
+            progress: None,
             ready,
         }
     }

@@ -202,8 +202,6 @@ impl<'a> Live<'a> {
             let phase = self.busy_phase(&cause, "waiting for other runs to end");
             return self.finish(phase, Activity::Queued);
         }
-        let workspace = checked.workspace_digest(&self.stack.spec, &self.s.objects);
-        self.draft.ensure_workspace(&workspace);
         let project = tree
             .as_ref()
             .and_then(|tree| tree.project.clone())
@@ -212,6 +210,9 @@ impl<'a> Live<'a> {
             self,
             self.backend(project.as_ref().map(|p| p.name.clone()), &cause)
         );
+        let login = session.login.as_ref();
+        let workspace = checked.workspace_digest(&self.stack.spec, &self.s.objects, login);
+        self.draft.ensure_workspace(&workspace, login);
         let program = match (&tree, project) {
             (Some(tree), _) => tree.program.clone(),
             (None, Some(project)) => ProgramSource::ProjectOnly {
@@ -254,6 +255,7 @@ impl<'a> Live<'a> {
             source_digest,
             stack: session.stack,
             env: session.env,
+            login: session.login,
             inputs: checked.inputs_digest(self.stack, &self.s.objects),
             stack_outputs,
             release_locks: self.stale_locks(),

@@ -57,6 +57,9 @@ pub enum Write {
     /// Makes or mends the workspace instance.
     EnsureWorkspace {
         spec_digest: String,
+        /// Of the token of its own that is mounted, where the backend's login needs one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        audience: Option<String>,
     },
     /// Only this instance, and never while a run that was started there is open: the port looks at the Updates as they
     /// are now, for a snapshot may be behind.

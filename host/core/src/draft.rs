@@ -2,6 +2,7 @@
 
 use windlass_api::Stack;
 use windlass_api::conditions::{self, FALSE, NewCondition, READY, RECONCILING, STALLED, TRUE};
+use windlass_api::run::LoginExchange;
 use windlass_api::stack::StackStatus;
 
 use crate::decision::{Activity, Decision, Event, Task, TaskKind, Write};
@@ -79,9 +80,10 @@ impl<'a> Draft<'a> {
     }
 
     /// Wants an instance of this specification: makes one, brings a fallen one back, replaces one that differs.
-    pub fn ensure_workspace(&mut self, spec_digest: &str) {
+    pub fn ensure_workspace(&mut self, spec_digest: &str, login: Option<&LoginExchange>) {
         let ensure = Write::EnsureWorkspace {
             spec_digest: spec_digest.to_owned(),
+            audience: login.map(|login| login.audience.clone()),
         };
         match &self.snapshot.objects.workspace.current {
             None => self.workspace = Some(ensure),
@@ -98,6 +100,7 @@ impl<'a> Draft<'a> {
         if let Some(instance) = &self.snapshot.objects.workspace.current {
             self.workspace = Some(Write::EnsureWorkspace {
                 spec_digest: instance.spec_digest.clone(),
+                audience: None,
             });
         }
     }

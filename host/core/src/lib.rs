@@ -21,6 +21,7 @@ pub mod record;
 pub mod request;
 pub mod retry;
 pub mod run;
+mod share;
 mod showing;
 pub mod snapshot;
 pub mod spec;

@@ -29,7 +29,7 @@ pub fn run_request(stack: &Stack, update: Ours<'_>, epoch: u64, mounts: &Mounts<
         secrets_provider: spec.secrets_provider.clone(),
         program: intent.program.clone(),
         env: intent.env.clone(),
-        login: None,
+        login: intent.login.clone(),
         config: config(stack, mounts),
         environments: spec.environment.clone(),
         options: options(&update.update.spec),

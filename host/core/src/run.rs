@@ -19,6 +19,10 @@ use crate::time::Timestamp;
 /// Annotation on an Update that asks for the end of its run.
 pub const CANCEL_ANNOTATION: &str = "pulumi.com/cancel";
 
+/// Annotation on an Update by which a person says that nothing of its workspace runs any more: the proof that a cluster
+/// cannot give where both the pod and its node were taken away by hand.
+pub const ASSUME_LOST_ANNOTATION: &str = "windlass.pulumi.com/assume-lost";
+
 /// An Update that a Stack asked for.
 #[derive(Clone, Copy)]
 pub struct Ours<'a> {
@@ -54,14 +58,16 @@ impl<'a> Ours<'a> {
     }
 
     fn cancel_requested(&self) -> bool {
-        self.update.metadata.deletion_timestamp.is_some()
-            || self
-                .update
-                .metadata
-                .annotations
-                .iter()
-                .flatten()
-                .any(|(name, _)| name == CANCEL_ANNOTATION)
+        self.update.metadata.deletion_timestamp.is_some() || self.annotated(CANCEL_ANNOTATION)
+    }
+
+    fn assumed_lost(&self) -> bool {
+        self.annotated(ASSUME_LOST_ANNOTATION)
+    }
+
+    fn annotated(&self, annotation: &str) -> bool {
+        let all = self.update.metadata.annotations.iter().flatten();
+        all.into_iter().any(|(name, _)| name == annotation)
     }
 }
 
@@ -206,8 +212,9 @@ fn start(live: &mut Live<'_>, update: Ours<'_>, checked: Option<&Checked>) -> (P
     if let Some(refused) = live.refused() {
         return refused;
     }
-    let digest = checked.workspace_digest(&live.stack.spec, &live.s.objects);
-    live.draft.ensure_workspace(&digest);
+    let login = update.intent.login.as_ref();
+    let digest = checked.workspace_digest(&live.stack.spec, &live.s.objects, login);
+    live.draft.ensure_workspace(&digest, login);
     let Some(instance) = &live.s.objects.workspace.current else {
         return (
             busy(live, update, "waiting for workspace readiness"),
@@ -224,6 +231,7 @@ fn start(live: &mut Live<'_>, update: Ours<'_>, checked: Option<&Checked>) -> (P
             let record = RunRecord {
                 instance: instance.uid.clone(),
                 hostname: instance.hostname.clone(),
+                node: instance.node.clone(),
                 boot_id: boot_id.clone(),
                 at_ms: live.s.now.0,
             };
@@ -274,11 +282,22 @@ fn follow(live: &mut Live<'_>, update: Ours<'_>, started: &RunRecord) -> (Phase,
     }
     let instance = match &place.current {
         Some(instance) if instance.uid == started.instance => instance,
+        _ if update.assumed_lost() => {
+            let message = "a person has said that the workspace ended while the run was under way; what it did is \
+                           found out by the next run";
+            finish(live, update, lost_summary(live.s.now, started, message));
+            return (
+                busy(live, update, "the workspace of the run is lost"),
+                Activity::Busy,
+            );
+        }
         _ => {
+            let node = started.node.as_deref().unwrap_or("unknown");
             let message = format!(
-                "waiting for proof that workspace instance {} has ended (its node reports back, is deleted, or is \
-                 tainted out-of-service)",
-                started.instance
+                "waiting for proof that workspace instance {} has ended: its node ({node}) reports back, is deleted, \
+                 or is tainted out-of-service. If you know that nothing of it runs any more: kubectl annotate update \
+                 {} {ASSUME_LOST_ANNOTATION}=true",
+                started.instance, update.name
             );
             return (
                 busy(live, update, &message),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use windlass_api::run::{ProgramSource, ProjectInfo};
+use windlass_api::run::{LoginExchange, ProgramSource, ProjectInfo};
 use windlass_api::{Stack, Update};
 
 use crate::obs::Obs;
@@ -168,6 +168,9 @@ pub struct WorkspaceView {
 pub struct Instance {
     pub uid: String,
     pub hostname: String,
+    /// The node that it is on, once that is known and if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// Digest of the specification it was made from.
     pub spec_digest: String,
     pub phase: InstancePhase,
@@ -250,6 +253,9 @@ pub struct Session {
     /// Canonical stack name.
     pub stack: String,
     pub env: BTreeMap<String, String>,
+    /// How the workspace gets a token, where its environment has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<LoginExchange>,
 }
 
 /// How the task that follows a run ended.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass_api::Stack;
 use windlass_api::prerequisite::Prerequisite;
 use windlass_api::reference::{ResourceRef, Selector};
-use windlass_api::run::Operation;
+use windlass_api::run::{LoginExchange, Operation};
 use windlass_api::stack::{SourceKind as Source, StackSpec};
 
 use crate::digest::digest;
@@ -261,7 +261,12 @@ impl Checked {
     /// Digest over what an instance of the workspace is made from. A change replaces it; a changed value behind a
     /// reference does not, nor does the source or the configuration: only another object to be mounted for it does.
     /// Outputs of other Stacks are part of the environment, and their consumers run again when they change.
-    pub fn workspace_digest(&self, spec: &StackSpec, objects: &Objects) -> String {
+    pub fn workspace_digest(
+        &self,
+        spec: &StackSpec,
+        objects: &Objects,
+        login: Option<&LoginExchange>,
+    ) -> String {
         let config_maps: BTreeSet<_> = spec.config_ref.values().map(|c| &c.name).collect();
         let secrets: BTreeSet<_> = spec
             .secrets_ref
@@ -280,6 +285,8 @@ impl Checked {
             &spec.service_account_name,
             &spec.workspace_template,
             self.stack_outputs_digest(objects),
+            // A token for it is mounted.
+            login.map(|login| &login.audience),
         ))
     }
 

@@ -64,6 +64,7 @@ pub fn finish(update: &mut Update, outcome: &UpdateOutcome, outputs_secret: &str
     let generation = update.metadata.generation;
     let status = update.status.get_or_insert_default();
     status.observed_generation = generation;
+    status.progress = None;
     match outcome {
         UpdateOutcome::Superseded => {
             status.message = Some("the inputs changed before the run started".to_owned());

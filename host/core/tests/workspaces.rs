@@ -91,6 +91,7 @@ fn absence_is_no_proof() {
     world.s.objects.workspace.current = Some(Instance {
         uid: "other".into(),
         hostname: "web".into(),
+        node: None,
         spec_digest: String::new(),
         phase: InstancePhase::Ready {
             boot_id: "b".into(),

@@ -24,6 +24,8 @@ pub struct Entry {
     pub tasks: BTreeMap<Slot, AbortHandle>,
     pub timer: Option<Instant>,
     pub activity: Option<Activity>,
+    /// How often in a row the store has failed.
+    pub store_failures: u32,
     /// What came in while the memory was lent.
     pub later: Vec<Later>,
 }
@@ -35,6 +37,7 @@ impl Entry {
             tasks: BTreeMap::new(),
             timer: None,
             activity: None,
+            store_failures: 0,
             later: Vec::new(),
         }
     }

@@ -23,8 +23,9 @@ use crate::key::Key;
 use crate::ports::{Store, StoreError, TaskInput, Tasks};
 use crate::step::{Settings, Step, step};
 
-/// How long a key rests after the store failed.
+/// How long a key rests after the store failed; doubled with each failure in a row up to the second.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_STORE_PAUSE: Duration = Duration::from_secs(15);
 /// How long a key rests after its step came to grief: a fault of this program, which may not concern other keys.
 const PANIC_PAUSE: Duration = Duration::from_secs(300);
 /// Steps that run side by side.
@@ -259,8 +260,7 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
         match result {
             Some(Ok(step)) => self.after(key.clone(), step, now),
             Some(Err(error)) => {
-                self.observer.store_failed(&key, &error);
-                self.set_timer(key.clone(), Instant::now() + STORE_PAUSE);
+                self.rest(key.clone(), &error);
             }
             None => {
                 tracing::error!(%key, "looking at this key came to grief; it rests for a while");
@@ -318,6 +318,9 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
             }
         }
         entry.activity = Some(decision.activity.clone());
+        if error.is_none() {
+            entry.store_failures = 0;
+        }
         if let Some(timer) = entry.timer.take() {
             self.timers.remove(&(timer, key.clone()));
         }
@@ -334,9 +337,10 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
             self.enqueue(next);
         }
         if let Some(error) = error {
-            self.observer.store_failed(&key, &error);
-            self.set_timer(key, Instant::now() + STORE_PAUSE);
-        } else if again {
+            self.rest(key, &error);
+            return;
+        }
+        if again {
             self.enqueue(key);
         } else if gone {
             self.keys.remove(&key);
@@ -344,6 +348,16 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
             let wait = at.since((self.clock)()).min(LONGEST_SLEEP);
             self.set_timer(key, Instant::now() + wait + Duration::from_millis(1));
         }
+    }
+
+    /// The store failed: everybody who waits for it comes back, but not at once and not together.
+    fn rest(&mut self, key: Key, error: &StoreError) {
+        self.observer.store_failed(&key, error);
+        let entry = self.entry(&key);
+        let factor = 1 << entry.store_failures.min(10);
+        entry.store_failures += 1;
+        let pause = (STORE_PAUSE * factor).min(LONGEST_STORE_PAUSE);
+        self.set_timer(key, Instant::now() + pause);
     }
 
     fn set_timer(&mut self, key: Key, at: Instant) {

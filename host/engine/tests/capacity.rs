@@ -106,6 +106,7 @@ async fn a_workspace_that_does_not_start_holds_no_place_and_waits_for_one_later(
     let broken = Instance {
         uid: "broken".into(),
         hostname: "a".into(),
+        node: None,
         spec_digest: String::new(),
         phase: InstancePhase::Failing {
             reason: "ImagePullBackOff".into(),

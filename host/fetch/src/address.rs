@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use url::{Host, Url};
 
 use crate::error::FetchError;
+use crate::reach::Reach;
 
 /// A checked address: http, https or an absolute local path, without user part; or ssh, with one.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -13,9 +14,9 @@ pub(crate) struct Address(Url);
 
 /// What addresses are allowed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct AddressRules {
+pub(crate) struct AddressRules<'a> {
     pub allow_file: bool,
-    pub allow_loopback: bool,
+    pub reach: &'a Reach,
 }
 
 /// Parts of an ssh address.
@@ -33,7 +34,7 @@ impl Address {
     /// Checks a text that a user wrote.
     pub fn parse(
         text: &str,
-        rules: AddressRules,
+        rules: AddressRules<'_>,
         with_credential: bool,
     ) -> Result<Self, FetchError> {
         let mut url = Url::parse(text).map_err(|err| FetchError::UrlInvalid {
@@ -80,14 +81,17 @@ impl Address {
             Some(Host::Domain(_)) | None => None,
         };
         if let Some(ip) = literal {
-            check_ip(ip, rules.allow_loopback).map_err(|detail| FetchError::AddressDenied {
-                host: host.clone(),
-                detail,
-            })?;
+            rules
+                .reach
+                .check(ip)
+                .map_err(|detail| FetchError::AddressDenied {
+                    host: host.clone(),
+                    detail,
+                })?;
         }
         if with_credential && address.0.scheme() == "http" {
             let loopback = literal.is_some_and(|ip| ip.is_loopback()) || host == "localhost";
-            if !(loopback && rules.allow_loopback) {
+            if !(loopback && rules.reach.loopback) {
                 return Err(FetchError::CredentialsOverPlainHttp { host });
             }
         }
@@ -95,7 +99,7 @@ impl Address {
     }
 
     /// The parser takes the parts of an ssh: address as they are written, so all of them are looked at here.
-    fn parse_ssh(mut url: Url, rules: AddressRules) -> Result<Self, FetchError> {
+    fn parse_ssh(mut url: Url, rules: AddressRules<'_>) -> Result<Self, FetchError> {
         let invalid = |detail: &str| FetchError::UrlInvalid {
             detail: detail.to_owned(),
         };
@@ -141,7 +145,9 @@ impl Address {
         }
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         if let Ok(ip) = bare.parse::<IpAddr>() {
-            check_ip(ip, rules.allow_loopback)
+            rules
+                .reach
+                .check(ip)
                 .map_err(|detail| FetchError::AddressDenied { host, detail })?;
         }
         Ok(address)
@@ -199,53 +205,24 @@ impl Address {
     }
 }
 
-/// Whether an address that a name resolved to may be contacted.
-pub(crate) fn check_ip(ip: IpAddr, allow_loopback: bool) -> Result<(), String> {
-    let ip = match ip {
-        IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(IpAddr::V6(v6), IpAddr::V4),
-        v4 @ IpAddr::V4(_) => v4,
-    };
-    if ip.is_loopback() {
-        return if allow_loopback {
-            Ok(())
-        } else {
-            Err(format!("{ip} is this machine itself"))
-        };
-    }
-    let bad = match ip {
-        // Link-local holds the metadata services of the clouds.
-        IpAddr::V4(v4) => {
-            v4.is_link_local() || v4.is_unspecified() || v4.is_multicast() || v4.is_broadcast()
-        }
-        IpAddr::V6(v6) => {
-            v6.is_unicast_link_local()
-                || v6.is_unspecified()
-                || v6.is_multicast()
-                // The IPv6 form of the metadata service at Amazon.
-                || v6.segments() == [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254]
-        }
-    };
-    if bad {
-        Err(format!(
-            "{ip} is a link-local, metadata or otherwise reserved address"
-        ))
-    } else {
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    const CLOSED: AddressRules = AddressRules {
+    const CLOSED: AddressRules<'static> = AddressRules {
         allow_file: false,
-        allow_loopback: false,
+        reach: &Reach {
+            loopback: false,
+            denied: Vec::new(),
+        },
     };
-    const OPEN: AddressRules = AddressRules {
+    const OPEN: AddressRules<'static> = AddressRules {
         allow_file: true,
-        allow_loopback: true,
+        reach: &Reach {
+            loopback: true,
+            denied: Vec::new(),
+        },
     };
 
     #[test]

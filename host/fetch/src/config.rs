@@ -1,5 +1,6 @@
 //! What the administrator decides about fetching.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -91,6 +92,8 @@ pub struct FetchConfig {
     /// Whether this machine's own addresses may be contacted, and credentials
     /// sent to them over plain http: on a person's own machine only.
     pub allow_loopback: bool,
+    /// Addresses that are never contacted, whatever name leads there: the API server's.
+    pub denied: Vec<IpAddr>,
     /// Certificates trusted beside the system's, as PEM.
     pub extra_ca_pem: Option<String>,
     /// Submodules and Git LFS pointers.
@@ -116,6 +119,7 @@ impl FetchConfig {
             limits: Limits::default(),
             allow_file_urls: false,
             allow_loopback: false,
+            denied: Vec::new(),
             extra_ca_pem: None,
             unsupported: Unsupported::default(),
             proxy: None,

@@ -13,6 +13,7 @@ use crate::config::{FetchConfig, Unsupported};
 use crate::credential::Credential;
 use crate::error::{ErrorClass, FetchError};
 use crate::join::Joined;
+use crate::reach::Reach;
 use crate::request::{
     Artifact, FetchStats, RefsRequest, TreeRequest, check_commit, check_prefixes,
 };
@@ -33,6 +34,7 @@ struct Counters {
 
 struct Inner {
     config: FetchConfig,
+    reach: Reach,
     store: Store,
     /// Key of credential fingerprints.
     key: [u8; 32],
@@ -58,7 +60,12 @@ impl Fetcher {
         let store = Store::open(&config.store_dir)?;
         let mut key = [0; 32];
         fill_random(&mut key)?;
+        let reach = Reach {
+            loopback: config.allow_loopback,
+            denied: config.denied.clone(),
+        };
         let inner = Inner {
+            reach,
             slots: Slots::new(config.parallel, config.parallel_per_host),
             proofs: Proofs::new(config.access_ttl),
             listings: Joined::default(),
@@ -267,7 +274,7 @@ impl Fetcher {
             proxy: config.proxy.clone(),
             unsupported: config.unsupported,
             allow_file: config.allow_file_urls,
-            allow_loopback: config.allow_loopback,
+            reach: self.inner.reach.clone(),
             ssh: reader.address.ssh().map(|_| config.ssh.settings()),
             scratch: scratch.path().to_owned(),
         };
@@ -406,7 +413,7 @@ impl Fetcher {
     ) -> Result<Reader, FetchError> {
         let rules = AddressRules {
             allow_file: self.inner.config.allow_file_urls,
-            allow_loopback: self.inner.config.allow_loopback,
+            reach: &self.inner.reach,
         };
         let address = Address::parse(url, rules, credential.is_some())?;
         if let Some(credential) = credential {

@@ -14,6 +14,7 @@ mod error;
 mod fetcher;
 mod join;
 mod poller;
+mod reach;
 mod request;
 mod slots;
 mod ssh;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Limits, Proxy, Unsupported};
 use crate::credential::Credential;
 use crate::error::FetchError;
+use crate::reach::Reach;
 use crate::ssh::SshSettings;
 use crate::tree::Kind;
 
@@ -29,7 +30,7 @@ pub(crate) struct WorkerRequest {
     pub proxy: Option<Proxy>,
     pub unsupported: Unsupported,
     pub allow_file: bool,
-    pub allow_loopback: bool,
+    pub reach: Reach,
     /// For ssh addresses only.
     pub ssh: Option<SshSettings>,
     /// The only directory that the child may write to.

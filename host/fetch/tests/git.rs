@@ -338,6 +338,16 @@ async fn redirects_are_followed_with_care() {
         .await
         .unwrap_err();
     assert_eq!(err.reason(), "AddressDenied", "{err}");
+    // And one that leads to the API server, wherever that is.
+    let (closed, _dir) = fetcher_with(|config| {
+        config.denied = vec![[127, 0, 0, 1].into(), std::net::Ipv6Addr::LOCALHOST.into()];
+        config.extra_ca_pem = server.ca_pem().map(ToOwned::to_owned);
+    });
+    let err = fetch(&closed, &server.url("r.git"), &commit)
+        .await
+        .unwrap_err();
+    assert_eq!(err.reason(), "AddressDenied", "{err}");
+    assert!(err.to_string().contains("API server"), "{err}");
 }
 
 #[tokio::test]

@@ -108,7 +108,7 @@ fn the_child_ends_with_its_parent() {
         "proxy": null,
         "unsupported": "refuse",
         "allow_file": false,
-        "allow_loopback": false,
+        "reach": {"loopback": false, "denied": []},
         "scratch": scratch.path(),
     });
     let mut stdin = child.stdin.take().unwrap();

@@ -4,23 +4,21 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::Api;
-use windlass_api::conditions::{COMPLETE, is_true, workspace_reason};
+use k8s_openapi::api::core::v1::Pod;
+use windlass_api::conditions::{COMPLETE, is_true};
 use windlass_api::names::{STACK_FINALIZER_MANAGER, workspace_pod_name};
 use windlass_api::{Stack, Update};
 use windlass_core::digest::digest;
 use windlass_core::snapshot::{Instance, InstancePhase, Refusal, WorkspaceView};
 use windlass_core::time::Timestamp;
-use windlass_engine::{Key, StoreError};
+use windlass_engine::Key;
 use windlass_pods::{Images, PodView};
 
 use crate::agents::{Agent, Agents, Contact};
-use crate::api::{ApiError, Cluster, within};
+use crate::api::{ApiError, Cluster};
 use crate::certificates::{Certificates, identity};
 use crate::clock;
 use crate::config::OperatorConfig;
-use crate::workspace_status::{Shown, show};
 use crate::world::World;
 use crate::write::remove_finalizer;
 
@@ -29,13 +27,9 @@ pub const POD_FINALIZER: &str = "windlass.pulumi.com/run";
 /// How long what could not be made rests before it is tried again; doubled each time up to the second.
 const FIRST_REST: Duration = Duration::from_secs(10);
 const LONGEST_REST: Duration = Duration::from_secs(600);
-/// How often pods on nodes that may be gone, and pods that were refused, are looked at.
-const LOOK: Duration = Duration::from_secs(5);
-/// The taint by which somebody says that a node is off and will stay so.
-const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 /// Something that was refused, and rests before it is tried again.
-struct Resting {
+pub(crate) struct Resting {
     refusal: Refusal,
     /// The Stack that was refused: another generation is tried at once.
     generation: Option<i64>,
@@ -44,7 +38,7 @@ struct Resting {
 }
 
 impl Resting {
-    fn over(&self, now: Timestamp) -> bool {
+    pub(crate) fn over(&self, now: Timestamp) -> bool {
         let rest = FIRST_REST
             .saturating_mul(1 << self.attempts.min(10))
             .min(LONGEST_REST);
@@ -54,14 +48,14 @@ impl Resting {
 
 /// Instances of all workspaces.
 pub struct Instances {
-    cluster: Cluster,
-    world: Arc<World>,
-    agents: Arc<Agents>,
+    pub(crate) cluster: Cluster,
+    pub(crate) world: Arc<World>,
+    pub(crate) agents: Arc<Agents>,
     pub certificates: Arc<Certificates>,
     pub images: Images,
     resting: Mutex<HashMap<Key, Resting>>,
-    /// Pods whose node is proven to be gone, by uid.
-    lost_nodes: Mutex<HashMap<String, Key>>,
+    /// Instances whose node is proven to be gone, by the uid of their pod.
+    pub(crate) lost_nodes: Mutex<HashMap<String, Key>>,
 }
 
 impl Instances {
@@ -89,7 +83,7 @@ impl Instances {
         }
     }
 
-    fn resting(&self) -> MutexGuard<'_, HashMap<Key, Resting>> {
+    pub(crate) fn resting(&self) -> MutexGuard<'_, HashMap<Key, Resting>> {
         self.resting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -125,7 +119,7 @@ impl Instances {
         self.resting().remove(key);
     }
 
-    fn pod(&self, key: &Key) -> Option<Arc<Pod>> {
+    pub(crate) fn pod(&self, key: &Key) -> Option<Arc<Pod>> {
         self.world
             .pods
             .get(&key.namespace, &workspace_pod_name(&key.name))
@@ -133,19 +127,24 @@ impl Instances {
 
     /// What is known of a workspace now.
     pub fn view(&self, key: &Key, updates: &[Update]) -> WorkspaceView {
+        let lost = self.lost(updates);
         let Some(pod) = self.pod(key) else {
             self.agents.gone(key);
-            return WorkspaceView::default();
+            return WorkspaceView {
+                current: None,
+                ended: lost,
+            };
         };
         let uid = pod.metadata.uid.clone().unwrap_or_default();
-        let lost = self
+        let on_lost_node = self
             .lost_nodes
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .contains_key(&uid);
+        let mut ended = lost;
         let phase = match windlass_pods::read(&pod, &[]) {
             PodView::Ended { .. } => None,
-            PodView::Stopping { .. } | PodView::Unreachable { .. } if lost => None,
+            PodView::Stopping { .. } | PodView::Unreachable { .. } if on_lost_node => None,
             PodView::Stopping { .. } => Some(InstancePhase::Stopping),
             PodView::Unreachable { message } => Some(InstancePhase::Unreachable { message }),
             PodView::Starting { message } => {
@@ -165,9 +164,10 @@ impl Instances {
         };
         let Some(phase) = phase else {
             self.agents.gone(key);
+            ended.push(uid);
             return WorkspaceView {
                 current: None,
-                ended: vec![uid],
+                ended,
             };
         };
         let hostname = windlass_pods::hostname(&pod).unwrap_or_default().to_owned();
@@ -178,12 +178,26 @@ impl Instances {
             current: Some(Instance {
                 uid,
                 hostname,
+                node: windlass_pods::node(&pod).map(str::to_owned),
                 spec_digest,
                 phase,
                 idle_since: idle_since(&pod, updates),
             }),
-            ended: Vec::new(),
+            ended,
         }
+    }
+
+    /// Instances that runs of these Updates were started on, and whose node is proven to be gone.
+    fn lost(&self, updates: &[Update]) -> Vec<String> {
+        let lost = self
+            .lost_nodes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let started = updates.iter().filter_map(|update| {
+            let status = update.status.as_ref()?;
+            Some(status.run.as_ref()?.instance.clone())
+        });
+        started.filter(|uid| lost.contains_key(uid)).collect()
     }
 
     fn running(
@@ -280,131 +294,9 @@ impl Instances {
             let _ = client.forget_run(&update).await;
         });
     }
-
-    /// Looks after pods that are being deleted, nodes that may be gone, and what rests. Never returns; meant to be
-    /// spawned.
-    pub async fn keep(&self) {
-        let mut news = self.world.pod_news();
-        loop {
-            match tokio::time::timeout(LOOK, news.recv()).await {
-                Ok(Ok(key)) => {
-                    self.release_if_over(&key).await;
-                    self.show(&key, false).await;
-                }
-                // Missed some, or nothing happened for a while: look at all of them.
-                Ok(Err(tokio::sync::broadcast::error::RecvError::Lagged(_))) | Err(_) => {
-                    self.look_at_all().await;
-                }
-                Ok(Err(tokio::sync::broadcast::error::RecvError::Closed)) => return,
-            }
-        }
-    }
-
-    async fn look_at_all(&self) {
-        let now = clock();
-        let awake: Vec<Key> = self
-            .resting()
-            .iter()
-            .filter(|(_, resting)| resting.over(now))
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in awake {
-            self.world.wake(key);
-        }
-        for pod in self.world.pods.all() {
-            let labels = pod.metadata.labels.as_ref();
-            let workspace =
-                labels.and_then(|labels| labels.get(windlass_api::names::WORKSPACE_NAME_LABEL));
-            let Some(key) = pod
-                .metadata
-                .namespace
-                .clone()
-                .zip(workspace.cloned())
-                .map(|(namespace, name)| Key::new(namespace, name))
-            else {
-                continue;
-            };
-            if pod.metadata.deletion_timestamp.is_some() {
-                self.release_if_over(&key).await;
-            }
-            self.show(&key, true).await;
-            let doubtful = matches!(
-                windlass_pods::read(&pod, &[]),
-                PodView::Stopping { .. } | PodView::Unreachable { .. }
-            );
-            if doubtful && let Err(error) = self.look_at_node(&key, &pod).await {
-                tracing::debug!(stack = %key, %error, "looking at a node");
-            }
-        }
-    }
-
-    /// Keeps the Workspace's status in step. A pod that is only on its way is not worth a write, unless it `lingers`.
-    async fn show(&self, key: &Key, lingers: bool) {
-        let Some(pod) = self.pod(key) else { return };
-        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        let shown = match windlass_pods::read(&pod, &[]) {
-            PodView::Running { .. } => match self.agents.known(key, uid) {
-                Some((agent, Contact::Connected { boot_id: _, pulumi })) => Shown::Ready {
-                    address: std::net::SocketAddr::new(agent.address, crate::agents::PORT)
-                        .to_string(),
-                    pulumi_version: pulumi.ok(),
-                },
-                Some((_, Contact::Silent(message))) => Shown::NotReady {
-                    reason: workspace_reason::CONNECTION_FAILED.into(),
-                    message,
-                },
-                Some((_, Contact::Dialling)) | None if lingers => Shown::waiting(""),
-                Some((_, Contact::Dialling)) | None => return,
-            },
-            PodView::Starting { message } if lingers => Shown::waiting(&message),
-            PodView::Starting { .. } | PodView::Ended { .. } => return,
-            PodView::Failing { reason, message } => Shown::NotReady { reason, message },
-            PodView::Stopping { message } => Shown::NotReady {
-                reason: workspace_reason::DELETING.into(),
-                message,
-            },
-            PodView::Unreachable { message } => Shown::NotReady {
-                reason: workspace_reason::CONNECTION_FAILED.into(),
-                message,
-            },
-        };
-        if let Err(error) = show(&self.cluster, &self.world, key, &shown).await {
-            tracing::debug!(stack = %key, %error, "writing a Workspace's status");
-        }
-    }
-
-    /// A node that is deleted, or tainted as out of service, runs nothing: somebody has said so.
-    async fn look_at_node(&self, key: &Key, pod: &Pod) -> Result<(), StoreError> {
-        let (Some(node), Some(uid)) = (windlass_pods::node(pod), pod.metadata.uid.clone()) else {
-            return Ok(());
-        };
-        let api: Api<Node> = Api::all(self.cluster.client.clone());
-        let found = within(api.get_opt(node)).await?;
-        let gone = match &found {
-            None => true,
-            Some(node) => node
-                .spec
-                .iter()
-                .flat_map(|spec| spec.taints.iter().flatten())
-                .any(|taint| taint.key == OUT_OF_SERVICE),
-        };
-        if gone {
-            let new = self
-                .lost_nodes
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(uid, key.clone())
-                .is_none();
-            if new {
-                tracing::info!(stack = %key, node, "the node of the workspace's pod is gone");
-                self.world.wake(key.clone());
-            }
-        }
-        Ok(())
-    }
 }
 
-fn open_on(update: &Update, pod_uid: &str) -> bool {
+pub(crate) fn open_on(update: &Update, pod_uid: &str) -> bool {
     let status = update.status.as_ref();
     let here = status
         .and_then(|status| status.run.as_ref())

@@ -6,6 +6,7 @@
 
 mod agents;
 mod api;
+mod api_server;
 mod cache;
 mod certificates;
 mod config;
@@ -14,6 +15,7 @@ mod digests;
 mod events;
 mod follow;
 mod instances;
+mod keeper;
 mod lease;
 mod observe;
 mod operator;

@@ -18,6 +18,7 @@ use windlass_wasm::{Builtins, HostOptions, Network, PluginHost, Policy};
 
 use crate::agents::Agents;
 use crate::api::Cluster;
+use crate::api_server::ApiServer;
 use crate::certificates::{CertificateError, Certificates};
 use crate::clock;
 use crate::config::OperatorConfig;
@@ -79,11 +80,15 @@ impl Operator {
     /// What this process needs is missing or cannot be used.
     pub async fn open(config: OperatorConfig) -> Result<Operator, OperatorError> {
         private(&config.data_dir)?;
-        let client = client().await?;
+        let (client, url) = client().await?;
         let cluster = Cluster {
             client: client.clone(),
         };
         crate::definitions::check(&cluster).await?;
+        let mut api_server = ApiServer::find(&cluster, &url).await;
+        if config.allow_loopback {
+            api_server = api_server.without_loopback();
+        }
         let world = Arc::new(World::default());
         let readiness = Arc::new(Readiness::default());
         let mut watches = JoinSet::new();
@@ -95,7 +100,7 @@ impl Operator {
         start::<Update>(tasks, &world, &client, namespaces, None, ready);
         let pods = format!("{AUTO_COMPONENT_LABEL}={COMPONENT_WORKSPACE}");
         start::<Pod>(tasks, &world, &client, namespaces, Some(&pods), ready);
-        let fetcher = fetcher(&config)?;
+        let fetcher = fetcher(&config, &api_server)?;
         if let Some(gap) = fetcher.sandbox_gap() {
             tracing::warn!(%gap, "the sandbox of the fetching process is incomplete");
         }
@@ -103,9 +108,9 @@ impl Operator {
             cluster: cluster.clone(),
             world: Arc::clone(&world),
             subscriptions: Subscriptions::new(Poller::new(fetcher.clone())),
-            http: HttpClient::new(network(&config)),
+            http: HttpClient::new(network(&config, &api_server)),
         });
-        let plugins = plugins(&config, Arc::clone(&outside)).await?;
+        let plugins = plugins(&config, &api_server, Arc::clone(&outside)).await?;
         Ok(Operator {
             config,
             cluster,
@@ -251,14 +256,17 @@ impl Operator {
     }
 }
 
-/// A client of the cluster that this process runs in, else of the kubeconfig.
-async fn client() -> Result<Client, OperatorError> {
+/// A client of the cluster that this process runs in, else of the kubeconfig; and where the API server is.
+async fn client() -> Result<(Client, http::Uri), OperatorError> {
     let mut config = kube::Config::infer()
         .await
         .map_err(|error| OperatorError::NoCluster(error.to_string()))?;
     // Every request here has a deadline, and whoever asks knows when to ask again.
     config.default_retry = false;
-    Client::try_from(config).map_err(|error| OperatorError::NoCluster(error.to_string()))
+    let url = config.cluster_url.clone();
+    let client =
+        Client::try_from(config).map_err(|error| OperatorError::NoCluster(error.to_string()))?;
+    Ok((client, url))
 }
 
 /// Drops the connections of a leader that leads no more, however it ended.
@@ -279,20 +287,21 @@ fn private(path: &Path) -> Result<(), OperatorError> {
         .map_err(|error| OperatorError::Io(path.display().to_string(), error))
 }
 
-fn network(config: &OperatorConfig) -> Network {
+fn network(config: &OperatorConfig, api_server: &ApiServer) -> Network {
     Network {
         loopback: config.allow_loopback,
-        ..Network::default()
+        api_server: api_server.texts(),
     }
 }
 
-fn fetcher(config: &OperatorConfig) -> Result<Fetcher, OperatorError> {
+fn fetcher(config: &OperatorConfig, api_server: &ApiServer) -> Result<Fetcher, OperatorError> {
     let (program, args) = config.fetch_worker.clone();
     let mut fetch = FetchConfig::new(
         config.data_dir.join("trees"),
         WorkerCommand { program, args },
     );
     fetch.allow_loopback = config.allow_loopback;
+    fetch.denied = api_server.addresses.iter().copied().collect();
     if let Ok(path) = std::env::var("SSL_CERT_FILE") {
         fetch.extra_ca_pem = std::fs::read_to_string(path).ok();
     }
@@ -301,6 +310,7 @@ fn fetcher(config: &OperatorConfig) -> Result<Fetcher, OperatorError> {
 
 async fn plugins(
     config: &OperatorConfig,
+    api_server: &ApiServer,
     outside: Arc<KubeOutside>,
 ) -> Result<PluginHost, OperatorError> {
     let policy = match &config.policy {
@@ -327,7 +337,7 @@ async fn plugins(
         policy,
         builtins,
         file_urls: false,
-        network: network(config),
+        network: network(config, api_server),
         threads: 0,
     };
     PluginHost::new(options, outside)

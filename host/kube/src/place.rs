@@ -89,7 +89,7 @@ impl Place for KubePlace {
     }
 
     /// Holders are known by the host names of this workspace's pods: every pod has one of its own. One that is not the
-    /// pod under work is dead, for a workspace has one pod at a time.
+    /// pod under work is dead, for a workspace has one pod at a time. Of those in the pod under work its agent knows.
     async fn holders(&self, input: &TaskInput, locks: &[LockInfo]) -> Vec<LockHolder> {
         let objects = &input.objects;
         let current = objects
@@ -108,7 +108,11 @@ impl Place for KubePlace {
             .iter()
             .map(|lock| LockHolder {
                 hostname: lock.hostname.clone(),
-                dead: earlier.contains(lock.hostname.as_str()),
+                dead: earlier.contains(lock.hostname.as_str())
+                    || locks
+                        .iter()
+                        .filter(|other| other.hostname == lock.hostname)
+                        .all(|other| other.gone),
             })
             .collect()
     }

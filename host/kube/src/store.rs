@@ -112,11 +112,16 @@ impl KubeStore {
             Write::RequestReconcile { stack, value } => {
                 self.request_reconcile(key, stack, value).await
             }
-            Write::EnsureWorkspace { spec_digest } => {
+            Write::EnsureWorkspace {
+                spec_digest,
+                audience,
+            } => {
                 let Some(stack) = &objects.stack else {
                     return Ok(());
                 };
-                let made = self.ensure_workspace(key, stack, spec_digest).await;
+                let made = self
+                    .ensure_workspace(key, stack, spec_digest, audience.as_deref())
+                    .await;
                 self.or_refused(key, stack, made.map_err(Unmade::into))
             }
             Write::StopWorkspace { uid } => {

@@ -1,6 +1,7 @@
 //! What `windlass local` is told, and what it tells while it works.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use windlass_api::run::RunProgress;
 use windlass_core::Decision;
@@ -31,6 +32,25 @@ pub struct LocalConfig {
     pub idle_seconds: Option<u64>,
     /// End when nothing goes on any more.
     pub once: bool,
+    pub progress: ProgressPace,
+}
+
+/// When the progress of a run is written to its Update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgressPace {
+    /// Runs that are shorter than this write none.
+    pub after: Duration,
+    /// From one write to the next.
+    pub every: Duration,
+}
+
+impl Default for ProgressPace {
+    fn default() -> Self {
+        Self {
+            after: Duration::from_secs(30),
+            every: Duration::from_secs(10),
+        }
+    }
 }
 
 impl LocalConfig {

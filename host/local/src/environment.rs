@@ -1,12 +1,13 @@
 //! The environment of a workspace, and the files that stand in for mounted ConfigMaps and Secrets: what the kubelet
 //! does on a cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use serde_json::Value;
+use windlass_agent::SECRET_VARIABLES;
 use windlass_api::reference::Selector;
 use windlass_api::secret::Secret;
 use windlass_api::{ConfigMap, EnvVar, Stack};
@@ -42,18 +43,28 @@ pub fn environment(db: &Db, stack: &Stack) -> Result<BTreeMap<String, String>, D
     if let Some(backend) = &spec.backend {
         env.insert("PULUMI_BACKEND_URL".into(), backend.clone());
     }
+    // The agent takes the values of these out of every text.
+    let mut secret = BTreeSet::new();
     if let Some(name) = &spec.access_token_secret
         && let Some(value) = secret_key(db, namespace, name, "accessToken")?
     {
+        secret.insert("PULUMI_ACCESS_TOKEN".to_owned());
         env.insert("PULUMI_ACCESS_TOKEN".into(), value);
     }
     for (variable, reference) in &spec.env_refs {
         let value = match reference.selector(namespace) {
             Ok(Selector::Literal(text)) => Some(text.expose().to_owned()),
-            Ok(Selector::Secret(secret)) => secret_key(db, namespace, &secret.name, &secret.key)?,
+            Ok(Selector::Secret(named)) => {
+                secret.insert(variable.clone());
+                secret_key(db, namespace, &named.name, &named.key)?
+            }
             Ok(Selector::ConfigMap(map)) => config_key(db, namespace, &map.name, &map.key)?,
             Ok(Selector::StackOutput { stack, output }) => {
-                stack_output(db, namespace, stack, output)?
+                let (value, is_secret) = stack_output(db, namespace, stack, output)?.unzip();
+                if is_secret == Some(true) {
+                    secret.insert(variable.clone());
+                }
+                value
             }
             Err(_) => None,
         };
@@ -67,6 +78,10 @@ pub fn environment(db: &Db, stack: &Stack) -> Result<BTreeMap<String, String>, D
     {
         for variable in &template.env {
             if let Some(value) = variable_value(db, namespace, variable)? {
+                let from = variable.value_from.as_ref();
+                if from.is_some_and(|from| from.secret_key_ref.is_some()) {
+                    secret.insert(variable.name.clone());
+                }
                 env.insert(variable.name.clone(), value);
             }
         }
@@ -77,15 +92,17 @@ pub fn environment(db: &Db, stack: &Stack) -> Result<BTreeMap<String, String>, D
         }
     }
     for name in &spec.env_secrets {
-        if let Some(secret) = db.get::<Secret>(kind::SECRET, namespace, name)? {
-            let pairs = secret
-                .object
-                .data
-                .iter()
-                .filter_map(|(key, value)| Some((key.clone(), text(value.expose())?)));
-            env.extend(pairs);
+        if let Some(named) = db.get::<Secret>(kind::SECRET, namespace, name)? {
+            for (key, value) in &named.object.data {
+                if let Some(value) = text(value.expose()) {
+                    secret.insert(key.clone());
+                    env.insert(key.clone(), value);
+                }
+            }
         }
     }
+    let names: Vec<String> = secret.into_iter().collect();
+    env.insert(SECRET_VARIABLES.to_owned(), names.join(","));
     Ok(env)
 }
 
@@ -115,13 +132,13 @@ fn config_key(db: &Db, namespace: &str, name: &str, key: &str) -> Result<Option<
     Ok(map.and_then(|map| map.object.data?.remove(key)))
 }
 
-/// A string as it is, anything else as JSON.
+/// A string as it is, anything else as JSON; and whether it is secret.
 fn stack_output(
     db: &Db,
     namespace: &str,
     stack: &str,
     output: &str,
-) -> Result<Option<String>, DbError> {
+) -> Result<Option<(String, bool)>, DbError> {
     let Some(stack) = db.get::<Stack>(kind::STACK, namespace, stack)? else {
         return Ok(None);
     };
@@ -131,10 +148,19 @@ fn stack_output(
     let Some(bytes) = secret.get(&windlass_api::names::output_key(output)) else {
         return Ok(None);
     };
-    Ok(match serde_json::from_slice::<Value>(bytes) {
+    let value = match serde_json::from_slice::<Value>(bytes) {
         Ok(Value::String(text)) => Some(text),
         _ => text(bytes),
-    })
+    };
+    let listed = secret
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|all| all.get(windlass_api::names::SECRETS_ANNOTATION))
+        .and_then(|list| serde_json::from_str::<Vec<String>>(list).ok())
+        // Of an output of which nothing is said nothing is told.
+        .is_none_or(|list| list.iter().any(|name| name == output));
+    Ok(value.map(|value| (value, listed)))
 }
 
 fn text(bytes: &[u8]) -> Option<String> {

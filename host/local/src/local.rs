@@ -21,8 +21,10 @@ use crate::config::{LocalConfig, LocalObserver};
 use crate::db::{Db, Side, kind};
 use crate::error::{AtPath, LocalError};
 use crate::objects;
+use crate::once::{idle, retry_failed};
 use crate::outside::LocalOutside;
 use crate::place::LocalPlace;
+use crate::progress::ProgressNotes;
 use crate::report::rows;
 use crate::rows::StackRow;
 use crate::store::LocalStore;
@@ -36,7 +38,7 @@ const KEEP_UPDATES: usize = 10;
 /// A reconciler of one directory, ready to run.
 pub struct Local {
     config: LocalConfig,
-    observer: Arc<dyn LocalObserver>,
+    notes: Arc<ProgressNotes>,
     db: Arc<Db>,
     store: Arc<LocalStore>,
     tasks: Arc<PlaceTasks<LocalPlace>>,
@@ -128,6 +130,13 @@ impl Local {
         let lock = lock(&config)?;
         let db = Arc::new(Db::open(&config.store_path())?);
         let epoch = next_epoch(&db).map_err(|error| db.fatal(error))?;
+        let notes = Arc::new(ProgressNotes::new(
+            Arc::clone(&db),
+            observer,
+            config.progress,
+            clock,
+        ));
+        let observer: Arc<dyn LocalObserver> = notes.clone();
         let fetcher = fetcher(&config)?;
         if let Some(gap) = fetcher.sandbox_gap() {
             observer.problem(
@@ -206,7 +215,7 @@ impl Local {
         }
         let local = Local {
             config,
-            observer,
+            notes,
             db,
             store,
             tasks,
@@ -232,7 +241,7 @@ impl Local {
     pub async fn run(self) -> Result<Report, LocalError> {
         let Local {
             config,
-            observer,
+            notes,
             db,
             store,
             tasks,
@@ -251,7 +260,7 @@ impl Local {
             outside,
             workspaces: Arc::clone(&workspaces),
             handle: handle.clone(),
-            observer,
+            observer: notes.clone(),
             known: known.clone(),
             complaints: Vec::new(),
         };
@@ -261,7 +270,9 @@ impl Local {
             tokio::spawn(async move { plugins.watch(Duration::from_secs(1)).await })
         };
         let collecting = tokio::spawn(collect_trees(Arc::clone(&db), tasks.fetcher.clone()));
+        let noting = tokio::spawn(notes.keep());
         runner.run(config.once).await;
+        noting.abort();
         collecting.abort();
         watching.abort();
         reloading.abort();
@@ -398,46 +409,4 @@ async fn collect_trees(db: Arc<Db>, fetcher: Fetcher) {
         }
         tokio::time::sleep(PAUSE).await;
     }
-}
-
-/// Whoever asks once more wants another attempt now, whatever the pause after the last failure.
-fn retry_failed(store: &LocalStore, stacks: &BTreeSet<Key>) -> Result<(), LocalError> {
-    let fatal = |error| store.db.fatal(error);
-    for key in stacks {
-        let stored = store
-            .db
-            .get::<Stack>(kind::STACK, &key.namespace, &key.name)
-            .map_err(fatal)?;
-        let status = stored.and_then(|stored| stored.object.status);
-        let Some(last) = status
-            .and_then(|status| status.last_update)
-            .filter(|last| last.failed())
-        else {
-            continue;
-        };
-        let request = format!("once-after-{}", last.name.unwrap_or_default());
-        if let Err(error) = store.request(key, &request) {
-            tracing::warn!(%key, %error, "asking a failed Stack again");
-        }
-    }
-    Ok(())
-}
-
-/// Stacks without a run that goes on: their agents are of no use to a process that ends.
-fn idle(db: &Db, known: &BTreeSet<Key>) -> Result<Vec<Key>, crate::db::DbError> {
-    let mut idle = Vec::new();
-    for key in known {
-        let open = objects::updates(db, key)?.iter().any(|update| {
-            let conditions = update
-                .status
-                .as_ref()
-                .map(|status| status.conditions.as_slice())
-                .unwrap_or_default();
-            !windlass_api::conditions::is_true(conditions, windlass_api::conditions::COMPLETE)
-        });
-        if !open {
-            idle.push(key.clone());
-        }
-    }
-    Ok(idle)
 }

@@ -124,11 +124,13 @@ impl StateReader {
         workspaces::agent_socket(&self.db, key)
     }
 
-    /// The directory in which a Stack's agent keeps its runs.
-    pub fn agent_state(&self, key: &Key) -> PathBuf {
+    /// The file in which a Stack's agent keeps what the CLI printed in a run, redacted. It may not be there.
+    pub fn run_log(&self, key: &Key, run: &str) -> PathBuf {
         self.data_dir
             .join("workspaces")
             .join(format!("{}.{}", key.namespace, key.name))
-            .join("state")
+            .join("state/runs")
+            .join(run)
+            .join("log")
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 use windlass_api::conditions::{self, READY, RECONCILING, STALLED, stack_reason};
+use windlass_api::intent::RunProgressRecord;
 use windlass_api::{Stack, Update};
 use windlass_engine::Key;
 
@@ -31,6 +32,9 @@ pub struct StackRow {
     pub outputs: BTreeMap<String, Value>,
     pub last_run_seconds: Option<f64>,
     pub last_run_type: Option<String>,
+    /// How far the run that goes on is, if it takes its time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<RunProgressRecord>,
     pub ready: bool,
 }
 
@@ -88,6 +92,9 @@ impl StackRow {
             outputs: status.outputs.unwrap_or_default(),
             last_run_seconds: run,
             last_run_type: last.type_,
+            progress: updates
+                .iter()
+                .find_map(|update| update.status.as_ref()?.progress.clone()),
             ready,
         }
     }
@@ -108,6 +115,7 @@ impl StackRow {
             outputs: BTreeMap::new(),
             last_run_seconds: None,
             last_run_type: None,
+            progress: None,
             ready: true,
         }
     }

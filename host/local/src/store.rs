@@ -56,7 +56,7 @@ impl Store for LocalStore {
             Write::RequestReconcile { stack, value } => {
                 self.request(&Key::new(&key.namespace, stack), value)
             }
-            Write::EnsureWorkspace { spec_digest } => {
+            Write::EnsureWorkspace { spec_digest, .. } => {
                 let Some(stack) = &objects.stack else {
                     return Ok(());
                 };

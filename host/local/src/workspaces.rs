@@ -140,6 +140,7 @@ impl Workspaces {
         let current = Instance {
             uid: record.uid,
             hostname: self.hostname.clone(),
+            node: None,
             spec_digest: record.spec_digest,
             phase,
             idle_since: record.idle_since,

@@ -30,7 +30,7 @@ workspaceTemplate: {spec: {image: "pulumi:1"}}
 
 fn digest(stack: &Stack) -> String {
     let checked = check(stack, true).unwrap();
-    checked.workspace_digest(&stack.spec, &Objects::default())
+    checked.workspace_digest(&stack.spec, &Objects::default(), None)
 }
 
 fn edited(pointer: &str, value: Value) -> Stack {

@@ -4,6 +4,7 @@
 mod failures;
 mod held;
 mod judge;
+mod login;
 mod place;
 mod project;
 mod stream;

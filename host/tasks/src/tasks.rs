@@ -22,6 +22,7 @@ use windlass_wasm::{PluginHost, Work};
 
 use crate::failures::{agent_failure, fetch_failure, invalid, plugin_failure, unavailable};
 use crate::held::HeldOutputs;
+use crate::login::exchange;
 use crate::place::Place;
 use crate::subscriptions::fetch_credential;
 
@@ -252,7 +253,7 @@ impl<P: Place> PlaceTasks<P> {
         }
     }
 
-    async fn open(
+    pub(crate) async fn open(
         &self,
         input: &TaskInput,
         stack: &Stack,
@@ -267,6 +268,7 @@ impl<P: Place> PlaceTasks<P> {
         Ok(Session {
             stack: session.stack,
             env: session.env,
+            login: exchange(session.login),
         })
     }
 
@@ -297,6 +299,8 @@ impl<P: Place> PlaceTasks<P> {
             {
                 self.push(&client, input, stack, digest).await?;
             }
+            self.login_is_the_adapters(input, stack, ours.intent)
+                .await?;
             let mounts = self.place.mounts(&input.key, stack).await?;
             let request = run_request(stack, ours, input.epoch, &mounts);
             client

@@ -38,7 +38,7 @@ fn directory(path: &str) -> Result<(), PluginError> {
 }
 
 fn bucket(scheme: &str, rest: &str) -> Result<(), PluginError> {
-    let name = rest.split('/').next().unwrap_or_default();
+    let name = name_in(scheme, rest)?;
     let longest = if scheme == "gs" { 222 } else { 63 };
     let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let allowed = |byte: u8| {
@@ -58,8 +58,19 @@ fn bucket(scheme: &str, rest: &str) -> Result<(), PluginError> {
     Ok(())
 }
 
-fn container(rest: &str) -> Result<(), PluginError> {
+/// The part of the URL that names a bucket or container.
+fn name_in<'a>(scheme: &str, rest: &'a str) -> Result<&'a str, PluginError> {
     let name = rest.split('/').next().unwrap_or_default();
+    if name.contains('@') {
+        return Err(invalid(&format!(
+            "the {scheme} URL names a user; credentials belong into the environment (envRefs)"
+        )));
+    }
+    Ok(name)
+}
+
+fn container(rest: &str) -> Result<(), PluginError> {
+    let name = name_in("azblob", rest)?;
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let special = matches!(name, "$root" | "$web");
     let good = (3..=63).contains(&name.len())

@@ -157,10 +157,11 @@ impl History {
         match write {
             Write::AddFinalizer => stack.metadata.finalizers = Some(vec![FINALIZER.to_owned()]),
             Write::PutStatus { status } => stack.status = Some((**status).clone()),
-            Write::EnsureWorkspace { spec_digest } => {
+            Write::EnsureWorkspace { spec_digest, .. } => {
                 objects.workspace.current = Some(Instance {
                     uid: "instance-1".to_owned(),
                     hostname: "web-1".to_owned(),
+                    node: None,
                     spec_digest: spec_digest.clone(),
                     phase: InstancePhase::Ready {
                         boot_id: "boot-1".to_owned(),
@@ -245,6 +246,7 @@ impl History {
                     Session {
                         stack: "organization/app/prod".to_owned(),
                         env,
+                        login: None,
                     },
                 );
             }

@@ -1,6 +1,10 @@
 //! End-to-end tests on the real CLI and a real Git server.
 
+pub mod backend;
+pub mod canaries;
 pub mod git_repo;
 pub mod git_server;
+pub mod moments;
 pub mod ssh_server;
+pub mod stored;
 pub mod world;

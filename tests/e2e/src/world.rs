@@ -1,7 +1,7 @@
 //! A directory of manifests, a data directory and a state directory of their own, and the real `windlass` over them.
 
-use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -84,6 +84,10 @@ impl World {
 
     pub fn data(&self) -> PathBuf {
         self.path().join("data")
+    }
+
+    pub fn binaries(&self) -> &Path {
+        &self.binaries
     }
 
     pub fn tools(&self) -> &Path {
@@ -172,6 +176,11 @@ impl World {
 
     /// Starts `windlass local` and leaves it running, its messages in a file.
     pub fn start(&self, arguments: &[&str]) -> Running {
+        self.start_with(arguments, &[])
+    }
+
+    /// The same with more variables.
+    pub fn start_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Running {
         let log = self.path().join("windlass.log");
         let open = || {
             std::fs::OpenOptions::new()
@@ -182,8 +191,11 @@ impl World {
         };
         let child = self
             .local(arguments)
+            .envs(variables.iter().copied())
             .stdout(open())
             .stderr(open())
+            // As a shell starts it: Ctrl-C is a signal to all of the group.
+            .process_group(0)
             .spawn()
             .expect("windlass");
         Running { child, log }
@@ -191,57 +203,30 @@ impl World {
 
     /// Another command of the binary on this data directory.
     pub fn windlass(&self, arguments: &[&str]) -> Ended {
+        self.begin(arguments).end()
+    }
+
+    /// A command that needs no data directory.
+    pub fn command_ended(&self, arguments: impl IntoIterator<Item = String>) -> Ended {
+        let mut command = self.command(&[]);
+        command
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        ended(command.spawn().expect("windlass"))
+    }
+
+    /// The same, going on.
+    pub fn begin(&self, arguments: &[&str]) -> Begun {
         let mut command = self.command(arguments);
         command.arg("--data-dir").arg(self.data());
-        ended(
+        Begun(
             command
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped())
                 .spawn()
                 .expect("windlass"),
         )
-    }
-
-    /// The resources in the state of a stack, without the stack itself and default providers, by name.
-    pub fn resources(&self, project: &str, stack: &str) -> BTreeMap<String, Value> {
-        let file = self
-            .path()
-            .join(format!("state/.pulumi/stacks/{project}/{stack}.json"));
-        let Ok(text) = std::fs::read_to_string(&file) else {
-            return BTreeMap::new();
-        };
-        let state: Value = serde_json::from_str(&text).expect("a state file");
-        let resources = state["checkpoint"]["latest"]["resources"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
-        resources
-            .into_iter()
-            .filter(|resource| resource["custom"] == true)
-            .filter(|resource| {
-                !resource["type"]
-                    .as_str()
-                    .is_some_and(|t| t.starts_with("pulumi:providers:"))
-            })
-            .map(|resource| {
-                let urn = resource["urn"].as_str().unwrap_or_default().to_owned();
-                (
-                    urn.rsplit("::").next().unwrap_or_default().to_owned(),
-                    resource,
-                )
-            })
-            .collect()
-    }
-
-    /// Lock files in the backend.
-    pub fn locks(&self) -> Vec<PathBuf> {
-        let mut found = Vec::new();
-        walk(&self.path().join("state/.pulumi/locks"), &mut found);
-        found.retain(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "json")
-        });
-        found
     }
 
     /// Processes that belong to this world, by the directory in their command line: (pid, command line).
@@ -282,6 +267,16 @@ impl Drop for World {
     }
 }
 
+/// A command that goes on and ends by itself.
+pub struct Begun(Child);
+
+impl Begun {
+    /// Waits for its end.
+    pub fn end(self) -> Ended {
+        ended(self.0)
+    }
+}
+
 /// A `windlass local` that goes on.
 pub struct Running {
     child: Child,
@@ -302,11 +297,19 @@ impl Running {
         let _ = self.child.wait();
     }
 
+    /// What Ctrl-C does at a terminal.
     pub fn interrupt(&self) {
-        let _ = Command::new("kill")
-            .arg("-INT")
-            .arg(self.child.id().to_string())
+        self.signal("INT");
+    }
+
+    /// Sends a signal to the group, of which it is the first.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill")
+            .arg(format!("-{name}"))
+            .arg("--")
+            .arg(format!("-{}", self.child.id()))
             .status();
+        assert!(sent.is_ok_and(|status| status.success()), "SIG{name}");
     }
 
     /// Waits for its end.
@@ -374,20 +377,10 @@ pub fn workspace_root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// Where the built-in plugins are.
 pub fn plugin_dir() -> PathBuf {
     std::env::var_os("WINDLASS_PLUGIN_DIR")
         .map_or_else(|| workspace_root().join("target/plugins"), PathBuf::from)
-}
-
-fn walk(dir: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        let path = entry.path();
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() => walk(&path, found),
-            Ok(kind) if kind.is_file() => found.push(path),
-            _ => {}
-        }
-    }
 }
 
 /// Puts the tests' Pulumi provider on the PATH of a world. None, with a visible reason, where it is not built.
@@ -401,20 +394,4 @@ pub fn provider(world: &World) -> Option<()> {
         binary.display()
     ));
     None
-}
-
-/// Files below a directory that hold a text, without those whose path has one of the parts in `may`.
-pub fn files_with(dir: &Path, text: &str, may: &[&str]) -> Vec<PathBuf> {
-    let mut all = Vec::new();
-    walk(dir, &mut all);
-    all.retain(|path| {
-        let shown = path.to_string_lossy();
-        !may.iter().any(|part| shown.contains(part))
-            && std::fs::read(path).is_ok_and(|bytes| {
-                bytes
-                    .windows(text.len())
-                    .any(|window| window == text.as_bytes())
-            })
-    });
-    all
 }

@@ -5,7 +5,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::Duration;
 
 use windlass_e2e::git_repo::TestRepo;
-use windlass_e2e::world::{World, eventually};
+use windlass_e2e::stored::is_ready;
+use windlass_e2e::world::{World, eventually, eventually_or};
 
 const PROGRAM: &str = "apiVersion: pulumi.com/v1\nkind: Program\nmetadata:\n  name: fine\nprogram:\n  resources:\n    one: \
                        {type: pulumi:Stash, properties: {input: x}}\n  outputs: {one: \"${one.input}\"}\n";
@@ -187,6 +188,88 @@ fn a_program_that_fails_and_a_passphrase_that_is_wrong() {
     let (state, _, message) = judged(&world, "locked");
     assert_eq!(state, "Failed");
     assert!(message.contains("passphrase"), "{message}");
+}
+
+#[test]
+fn what_is_mended_recovers_without_another_start() {
+    let Some(world) = world() else { return };
+    let good = "programRef: {name: fine}\n";
+    let stack =
+        |name: &str, spec: &str| world.stack(name, &format!("organization/fine/{name}"), spec);
+    stack(
+        "two",
+        &format!("{good}projectRepo: https://example.com/x\nbranch: main\n"),
+    );
+    stack("none", "refresh: true\n");
+    stack("plugin", "source: {type: bucket-of-mine}\n");
+    stack(
+        "circle",
+        &format!("{good}prerequisites: [{{name: round}}]\n"),
+    );
+    stack(
+        "round",
+        &format!("{good}prerequisites: [{{name: circle}}]\n"),
+    );
+    world.stack("named", "someone/fine/named", good);
+    stack("scheme", good);
+    let edit = |name: &str, from: &str, to: &str| {
+        let file = format!("{name}.yaml");
+        let text = std::fs::read_to_string(world.manifests().join(&file)).unwrap();
+        assert!(text.contains(from), "{text}");
+        world.write(&file, &text.replace(from, to));
+    };
+    edit("scheme", &world.state(), "carrier-pigeon://coop");
+    let broken = PROGRAM.replace("${one.input}", "${two.input}");
+    world.write(
+        "program-broken.yaml",
+        &broken.replace("name: fine", "name: broken"),
+    );
+    world.stack(
+        "broken",
+        "organization/broken/dev",
+        "programRef: {name: broken}\n",
+    );
+    stack("locked", good);
+    let all = [
+        "two", "none", "plugin", "circle", "round", "named", "scheme", "broken",
+    ];
+    let running = world.start(&[]);
+    let failed = |name: &str| {
+        let stack = world.stored_stack(name)?;
+        let conditions = stack["status"]["conditions"].as_array()?.clone();
+        let telling = ["SpecInvalid", "RetryingAfterFailure", "UpdateFailed"];
+        conditions
+            .iter()
+            .any(|one| telling.contains(&one["reason"].as_str().unwrap_or_default()))
+            .then_some(())
+    };
+    let ready = |name: &str| world.stored_stack(name).filter(is_ready).map(drop);
+    let within = |name: &str, what: &str, look: &dyn Fn(&str) -> Option<()>| {
+        let wrong = || format!("{name} {what}: {:?}", world.stored_stack(name));
+        eventually_or(Duration::from_secs(240), wrong, || look(name));
+    };
+    for name in all {
+        within(name, "failed", &failed);
+    }
+    within("fine", "ready", &ready);
+    // The passphrase is changed to a wrong one, which is noticed.
+    within("locked", "ready", &ready);
+    edit("locked", "value: test", "value: other");
+    within("locked", "failed", &failed);
+
+    for name in ["two", "none", "plugin", "round", "named"] {
+        stack(name, good);
+    }
+    edit("scheme", "carrier-pigeon://coop", &world.state());
+    world.write(
+        "program-broken.yaml",
+        &PROGRAM.replace("name: fine", "name: broken"),
+    );
+    edit("locked", "value: other", "value: test");
+    for name in all.into_iter().chain(["locked"]) {
+        within(name, "ready", &ready);
+    }
+    drop(running);
 }
 
 /// A `pulumi` that says it has this version, in front of everything else on the PATH.

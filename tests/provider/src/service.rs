@@ -5,6 +5,7 @@
 //! | `value` | given back as the output `value`; a change is an update |
 //! | `sleepMs` | create, update and delete take so long; the engine's Cancel ends the wait with an error |
 //! | `fail` | create and update fail with this text |
+//! | `failEnv` | create and update fail with the value of this variable |
 //! | `failDelete` | delete fails with this text |
 //! | `drift` | read answers this text instead of `value`; `gone` reads as not there |
 //! | `bigKiB` | the output `big` is a text of so many KiB |
@@ -47,6 +48,7 @@ fn schema() -> String {
         "value": text("Given back."),
         "sleepMs": number("How long an operation takes, in milliseconds."),
         "fail": text("Create and update fail with this."),
+        "failEnv": text("Create and update fail with the value of this variable."),
         "failDelete": text("Delete fails with this."),
         "drift": text("What read answers instead of value."),
         "bigKiB": number("Size of the output big."),
@@ -158,6 +160,12 @@ impl Provider {
         self.take_time(inputs).await?;
         if let Some(message) = text(inputs, fail) {
             return Err(Status::unknown(message));
+        }
+        if let Some(name) = text(inputs, "failEnv")
+            && fail == "fail"
+        {
+            let value = std::env::var(name).unwrap_or_default();
+            return Err(Status::unknown(format!("refused: {value}")));
         }
         record(inputs, operation, urn)
     }

@@ -130,6 +130,7 @@ impl World {
                         hostname: hostname(instance),
                         pid: 7,
                         created: "2026-01-01T00:00:00Z".into(),
+                        gone: false,
                     },
                     holder: request.id.clone(),
                 });

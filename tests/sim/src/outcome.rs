@@ -86,6 +86,7 @@ fn reported(lock: &LockInfo) -> ReportedLock {
         hostname,
         pid,
         created,
+        gone: _,
     } = lock.clone();
     ReportedLock {
         id,

@@ -64,6 +64,7 @@ impl Pod {
         Instance {
             uid: self.uid.clone(),
             hostname: hostname(&self.uid),
+            node: None,
             spec_digest: self.digest.clone(),
             phase,
             idle_since: Timestamp(self.idle_since),

@@ -385,6 +385,7 @@ fn open(
         Ok(session) => Ok(Found::Backend(Session {
             stack: session.stack,
             env: session.env,
+            login: None,
         })),
         Err(error) => Err(Failure::new(
             FailureClass::Invalid,

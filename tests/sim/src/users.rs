@@ -280,6 +280,7 @@ impl World {
                 hostname: "laptop".into(),
                 pid: 1,
                 created: "2026-01-01T00:00:00Z".into(),
+                gone: false,
             },
             holder: PERSON.to_owned(),
         });

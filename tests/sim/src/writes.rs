@@ -56,7 +56,7 @@ impl World {
                 self.annotate(other, value);
                 Ok(())
             }
-            Write::EnsureWorkspace { spec_digest } => {
+            Write::EnsureWorkspace { spec_digest, .. } => {
                 if self.plan.taken_over {
                     self.broken(crate::monitor::Broken::Takeover, || {
                         format!("place {place} gets a workspace")

@@ -182,7 +182,7 @@ impl Context {
         let env = workspace.env_with(&request.env);
         environment::prepare_home(&env)?;
         let mut redactor = Redactor::default();
-        environment::note_secrets(&env, &mut redactor);
+        environment::note_secrets(&workspace.env, &env, &mut redactor);
         let cli = workspace.finder.find(&env).await?;
         let inside = |base: &Path, dir: &str| {
             below(base, dir).ok_or_else(|| RunError::DirOutside {

@@ -8,7 +8,7 @@ use super::command::arguments;
 use super::context::{Context, RunError, Workspace};
 use super::follow::{Heard, Listener, Orders, follow, launch, now_ms};
 use super::judge::{Verdict, judge, judge_error};
-use super::{outputs, prepare};
+use super::{holders, outputs, prepare, sealed};
 use crate::slot::Taken;
 
 /// Runs an operation from its beginning.
@@ -32,6 +32,9 @@ pub async fn execute(
             if let Some(context) = context {
                 result.project = Some(context.project.info.clone());
                 result.message = context.redactor.redact(&result.message);
+                if let Some(failure) = &mut result.failure {
+                    holders::note(&context.workspace, &mut failure.locks);
+                }
             }
             result
         }
@@ -60,6 +63,7 @@ pub async fn adopt(
             for item in items.unwrap_or_default().iter().filter(|i| i.secret) {
                 context.redactor.add_json(&item.value);
             }
+            sealed::note(&mut context);
             // Only what is read afterwards needs it.
             if let Err(e) = context.log_in().await {
                 tracing::warn!("{e}");
@@ -131,6 +135,7 @@ async fn operate(
     }
     prepare::release_locks(context)?;
     prepare::write_settings(context).await?;
+    sealed::note(context);
     if let Some(mark) = prepare::dependencies_mark(context) {
         stage(listener, "installing");
         let mut stop = orders.clone();
@@ -146,7 +151,7 @@ async fn operate(
         let args = arguments(
             &context.request,
             &context.dir.join(prepare::SETTINGS),
-            &context.dir.join("events"),
+            &context.dir.join(crate::supervise::EVENTS),
             context.workspace.pulumi_log_level,
         );
         listener.starting();

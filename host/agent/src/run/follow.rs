@@ -1,5 +1,8 @@
 //! Starts the CLI under its supervisor, or finds it again, and listens until it has ended.
 
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Stdio;
@@ -59,7 +62,8 @@ pub fn launch(context: &Context, args: Vec<String>, slot: &Taken) -> Result<Chil
         supervise::EXIT,
         supervise::STDOUT,
         supervise::STDERR,
-        "events",
+        supervise::EVENTS,
+        supervise::LOG,
     ] {
         match std::fs::remove_file(context.dir.join(name)) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e.into()),
@@ -152,7 +156,36 @@ impl Interrupter {
     }
 }
 
+/// Ends what the CLI has written as it is. Called once the result is on disk: until then an agent that comes back needs
+/// it.
+pub fn drop_raw(dir: &Path) {
+    for name in [supervise::STDOUT, supervise::STDERR, supervise::EVENTS] {
+        match std::fs::remove_file(dir.join(name)) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!("{}: {e}", dir.join(name).display());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The log that is kept. An agent that takes up a run hears it from its beginning, and writes it from its beginning.
+fn open_log(dir: &Path) -> Option<File> {
+    let path = dir.join(supervise::LOG);
+    let opened = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&path);
+    // A run without a log is better than none.
+    opened
+        .inspect_err(|e| tracing::warn!("{}: {e}", path.display()))
+        .ok()
+}
+
 struct Ears {
+    log: Option<File>,
     events: Tail,
     stdout: Tail,
     stderr: Tail,
@@ -164,7 +197,8 @@ struct Ears {
 impl Ears {
     fn new(dir: &Path) -> Ears {
         Ears {
-            events: Tail::of_events(dir.join("events")),
+            log: open_log(dir),
+            events: Tail::of_events(dir.join(supervise::EVENTS)),
             stdout: Tail::of_log(dir.join(supervise::STDOUT)),
             stderr: Tail::of_log(dir.join(supervise::STDERR)),
             digest: Digest::default(),
@@ -175,6 +209,7 @@ impl Ears {
 
     fn hear(&mut self, context: &Context, listener: &dyn Listener, last: bool) {
         let Ears {
+            log,
             events,
             stdout,
             stderr,
@@ -183,9 +218,24 @@ impl Ears {
             progress,
         } = self;
         let clean = |line: &str| context.redactor.redact(&without_escapes(line));
-        let mut on_out = |line: &str| listener.log(false, clean(line));
+        let mut kept = String::new();
+        let keep = |kept: &mut String, line: &str| {
+            kept.push_str(line);
+            kept.push('\n');
+        };
+        let mut on_out = |line: &str| {
+            let line = clean(line);
+            keep(&mut kept, &line);
+            listener.log(false, line);
+        };
+        if last {
+            stdout.finish(&mut on_out);
+        } else {
+            stdout.poll(&mut on_out);
+        }
         let mut on_err = |line: &str| {
             let line = clean(line);
+            keep(&mut kept, &line);
             stderr_tail.push_str(&line);
             stderr_tail.push('\n');
             if stderr_tail.len() > 4096 {
@@ -198,13 +248,17 @@ impl Ears {
             listener.log(true, line);
         };
         if last {
-            stdout.finish(&mut on_out);
             stderr.finish(&mut on_err);
             events.finish(|line| digest.take(line));
         } else {
-            stdout.poll(&mut on_out);
             stderr.poll(&mut on_err);
             events.poll(|line| digest.take(line));
+        }
+        if let Some(file) = log
+            && let Err(e) = file.write_all(kept.as_bytes())
+        {
+            tracing::warn!(run = %context.request.id, "writing the log: {e}");
+            *log = None;
         }
         let now = digest.progress("running");
         if now != *progress {

@@ -5,6 +5,7 @@ use windlass_api::run::{Diagnostic, FailureEvidence, InterruptCause, Operation, 
 
 use super::context::{Context, RunError};
 use super::follow::Heard;
+use super::holders;
 use crate::file_backend::{Lookup, locks_in_text};
 
 /// The end in one word, and why.
@@ -191,6 +192,7 @@ pub fn judge(context: &Context, heard: &Heard) -> Verdict {
     {
         locks = stack.locks();
     }
+    holders::note(&context.workspace, &mut locks);
     let message = match state {
         RunState::Cancelled => cancelled_message(heard.interrupted, request.timeout_seconds),
         RunState::Lost => match signal {

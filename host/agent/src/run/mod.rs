@@ -7,12 +7,14 @@ mod command;
 mod context;
 mod execute;
 mod follow;
+mod holders;
 mod judge;
 mod outputs;
 mod prepare;
+mod sealed;
 mod tail;
 
 pub use context::{Context, Workspace, below};
 pub use execute::{adopt, barred, execute};
-pub use follow::Listener;
+pub use follow::{Listener, drop_raw};
 pub use outputs::reread;

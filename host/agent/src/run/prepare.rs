@@ -175,7 +175,7 @@ async fn find_stack(context: &Context, any_secret: bool) -> Result<Secrets, RunE
 }
 
 /// The stack's crypter, where the agent can have it. A wrong passphrase is left for the CLI to tell, in its words.
-fn crypter(context: &Context, salt: Option<&str>) -> Option<Arc<Crypter>> {
+pub fn crypter(context: &Context, salt: Option<&str>) -> Option<Arc<Crypter>> {
     let passphrase = environment::passphrase(&context.env)?;
     context.workspace.crypter(&passphrase, salt?).ok()
 }

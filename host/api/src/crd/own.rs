@@ -52,8 +52,9 @@ pub(super) fn amend(name: &str, schema: &mut Value, place: Place) {
 }
 
 /// What Windlass writes about one run has no place in a template of runs.
-const NOT_IN_TEMPLATES: [(&str, &str); 3] = [
+const NOT_IN_TEMPLATES: [(&str, &str); 4] = [
     ("UpdateSpec", "intent"),
+    ("UpdateStatus", "progress"),
     ("UpdateStatus", "run"),
     ("UpdateStatus", "summary"),
 ];

@@ -74,7 +74,7 @@ impl World {
                 };
                 view.reconcile_request = Some(value.clone());
             }
-            Write::EnsureWorkspace { spec_digest } => self.ensure(spec_digest),
+            Write::EnsureWorkspace { spec_digest, .. } => self.ensure(spec_digest),
             Write::StopWorkspace { uid } => return self.stop(uid),
             Write::CreateUpdate {
                 name,
@@ -170,6 +170,7 @@ impl World {
                 *none = Some(Instance {
                     uid: format!("instance-{start}"),
                     hostname: format!("web-{start}"),
+                    node: Some("node-1".to_owned()),
                     spec_digest: spec_digest.to_owned(),
                     phase,
                     idle_since: now,

@@ -93,7 +93,7 @@ impl FakeStore {
                 stack.status = Some((**status).clone());
                 fence.stack = Some(bump(&mut stack.metadata));
             }
-            Write::EnsureWorkspace { spec_digest } => {
+            Write::EnsureWorkspace { spec_digest, .. } => {
                 let broken = self.broken.lock().unwrap().remove(&key.name);
                 let broken = broken.map(|instance| Instance {
                     spec_digest: spec_digest.clone(),
@@ -104,6 +104,7 @@ impl FakeStore {
                     broken.unwrap_or(Instance {
                         uid: format!("instance-{key}"),
                         hostname: key.to_string(),
+                        node: None,
                         spec_digest: spec_digest.clone(),
                         phase: InstancePhase::Ready {
                             boot_id: "boot".into(),

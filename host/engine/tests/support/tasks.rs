@@ -84,6 +84,7 @@ impl Tasks for FakeTasks {
             TaskKind::OpenBackend { .. } => Found::Backend(Session {
                 stack: "o/app/dev".into(),
                 env: BTreeMap::new(),
+                login: None,
             }),
             TaskKind::Run { update, .. } => {
                 let now = self.running.fetch_add(1, Ordering::SeqCst) + 1;

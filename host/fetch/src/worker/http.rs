@@ -9,9 +9,10 @@ use std::time::Duration;
 use reqwest::blocking::ClientBuilder;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-use crate::address::{Address, AddressRules, check_ip};
+use crate::address::{Address, AddressRules};
 use crate::config::Proxy;
 use crate::error::FetchError;
+use crate::reach::Reach;
 use crate::wire::WorkerRequest;
 
 /// Text by which a refused address is recognised in an error of the HTTP client.
@@ -21,7 +22,7 @@ const REFUSED: &str = "address refused: ";
 pub(super) fn address(request: &WorkerRequest, url: &str) -> Result<Address, FetchError> {
     let rules = AddressRules {
         allow_file: request.allow_file,
-        allow_loopback: request.allow_loopback,
+        reach: &request.reach,
     };
     Address::parse(url, rules, request.credential.is_some())
 }
@@ -34,7 +35,7 @@ pub(super) struct ClientSettings {
     tls: bool,
     certificates: Vec<reqwest::Certificate>,
     proxy: Option<reqwest::Proxy>,
-    allow_loopback: bool,
+    reach: Reach,
     wall: Duration,
 }
 
@@ -56,7 +57,7 @@ impl ClientSettings {
             tls: address.as_str().starts_with("https:"),
             certificates,
             proxy: proxy(request)?,
-            allow_loopback: request.allow_loopback,
+            reach: request.reach.clone(),
             wall: request.limits.wall,
         })
     }
@@ -80,7 +81,7 @@ impl ClientSettings {
             .timeout(self.wall)
             .user_agent("windlass")
             .dns_resolver(Arc::new(CheckedResolver {
-                allow_loopback: self.allow_loopback,
+                reach: self.reach.clone(),
             }))
     }
 
@@ -106,12 +107,12 @@ fn proxy(request: &WorkerRequest) -> Result<Option<reqwest::Proxy>, FetchError> 
 /// The system's resolver, without the addresses that are refused: a public name
 /// may resolve to an address inside.
 struct CheckedResolver {
-    allow_loopback: bool,
+    reach: Reach,
 }
 
 impl Resolve for CheckedResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let allow_loopback = self.allow_loopback;
+        let reach = self.reach.clone();
         Box::pin(async move {
             let host = name.as_str().to_owned();
             let lookup = tokio::task::spawn_blocking(move || {
@@ -123,7 +124,7 @@ impl Resolve for CheckedResolver {
             let mut refused = None;
             let mut allowed = Vec::new();
             for addr in found {
-                match check_ip(addr.ip(), allow_loopback) {
+                match reach.check(addr.ip()) {
                     Ok(()) => allowed.push(addr),
                     Err(detail) => refused = Some(detail),
                 }

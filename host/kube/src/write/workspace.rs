@@ -11,7 +11,7 @@ use windlass_api::names::{
 use windlass_api::{OwnerReference, Resource, Stack, Workspace};
 use windlass_core::digest::digest;
 use windlass_engine::{Key, StoreError};
-use windlass_pods::{PodOptions, TemplateError, WorkspaceOptions};
+use windlass_pods::{LoginToken, PodOptions, TemplateError, WorkspaceOptions};
 
 use crate::api::{ApiError, readable};
 use crate::certificates::encoded;
@@ -21,6 +21,9 @@ use crate::{clock, instances};
 
 /// Annotation of a Workspace: digest of what the Stack asked for, so that it is applied once.
 const APPLIED: &str = "windlass.pulumi.com/applied-digest";
+
+/// How long a mounted token holds; the kubelet renews it in time. An hour is what Kubernetes itself asks for.
+const TOKEN_SECONDS: i64 = 3600;
 
 /// Name of the Secret with the certificate of a workspace's agent.
 pub fn tls_secret_name(workspace: &str) -> String {
@@ -44,6 +47,7 @@ impl KubeStore {
         key: &Key,
         stack: &Stack,
         spec_digest: &str,
+        audience: Option<&str>,
     ) -> Result<(), Unmade> {
         let name = workspace_pod_name(&key.name);
         if let Some(pod) = self.world.pods.get(&key.namespace, &name) {
@@ -85,7 +89,10 @@ impl KubeStore {
                 .flatten(),
             images: self.instances.images.clone(),
             tls_secret,
-            login: None,
+            login: audience.map(|audience| LoginToken {
+                audience: audience.to_owned(),
+                expiration_seconds: TOKEN_SECONDS,
+            }),
             source_first: false,
         };
         let mut pod = windlass_pods::pod(&workspace, &options)?;

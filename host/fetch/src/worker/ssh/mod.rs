@@ -24,9 +24,10 @@ use gix::remote::fetch::Shallow;
 use gix::remote::ref_map;
 
 use super::git;
-use crate::address::{Address, SshAddress, check_ip};
+use crate::address::{Address, SshAddress};
 use crate::credential::Credential;
 use crate::error::FetchError;
+use crate::reach::Reach;
 use crate::wire::{RemoteRef, WorkerRequest};
 
 // Relative, since the value of an option is split at spaces: the program runs in the scratch directory.
@@ -148,7 +149,7 @@ impl Session {
         else {
             return Err(FetchError::CredentialsRequired { host: at.host() });
         };
-        let address = resolve(&target, request.allow_loopback)?;
+        let address = resolve(&target, &request.reach)?;
         let key = key::open(private_key, passphrase.as_deref())?;
         let mut session = Session {
             child: None,
@@ -275,7 +276,7 @@ fn command(program: &Path, target: &SshAddress, address: IpAddr) -> Command {
 }
 
 /// The first address of the host, if all of them may be contacted. The system puts those first that it can reach.
-fn resolve(target: &SshAddress, allow_loopback: bool) -> Result<IpAddr, FetchError> {
+fn resolve(target: &SshAddress, reach: &Reach) -> Result<IpAddr, FetchError> {
     let host = &target.host;
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let unreachable = |detail: String| FetchError::Unreachable {
@@ -288,10 +289,12 @@ fn resolve(target: &SshAddress, allow_loopback: bool) -> Result<IpAddr, FetchErr
         .map(|address| address.ip())
         .collect();
     for ip in &found {
-        check_ip(*ip, allow_loopback).map_err(|detail| FetchError::AddressDenied {
-            host: host.clone(),
-            detail,
-        })?;
+        reach
+            .check(*ip)
+            .map_err(|detail| FetchError::AddressDenied {
+                host: host.clone(),
+                detail,
+            })?;
     }
     found
         .first()
