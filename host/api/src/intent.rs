@@ -36,6 +36,8 @@ pub enum Cause {
     Retry { attempt: i64 },
     /// The Stack is being deleted and its resources shall go.
     Deletion,
+    /// Somebody made the Update.
+    ByHand,
 }
 
 impl Cause {
@@ -50,6 +52,7 @@ impl Cause {
             Cause::Resync => "Resync time elapsed".to_owned(),
             Cause::Retry { attempt } => format!("Backoff time elapsed: attempt {attempt}"),
             Cause::Deletion => "Stack marked for deletion".to_owned(),
+            Cause::ByHand => "Update made by hand".to_owned(),
         }
     }
 }
@@ -109,6 +112,10 @@ pub struct RunRecord {
     pub boot_id: String,
     /// Milliseconds since the epoch.
     pub at_ms: i64,
+    /// What runs, of an Update that was made by hand: its specification pins nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::typed_free_object")]
+    pub intent: Option<Box<RunIntent>>,
 }
 
 /// How far a run that takes its time is. Written now and then, gone with the run's end.

@@ -364,6 +364,7 @@ fn write_words(write: &Write) -> String {
         } => format!("ask for {operation} ({})", intent.cause.message()),
         Write::RecordStart { .. } => "record the start of the run".to_owned(),
         Write::SaveOutputs { .. } => "keep the outputs".to_owned(),
+        Write::UpdateWaits { message, .. } => format!("say that the Update waits: {message}"),
         Write::FinishUpdate { .. } => "record the end of the run".to_owned(),
         Write::ReleaseUpdate { .. } => "release the Update".to_owned(),
         Write::DeleteUpdate { update } => format!("delete the old Update {update}"),

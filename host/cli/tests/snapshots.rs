@@ -40,6 +40,7 @@ fn snapshot() -> Snapshot {
         capacity: true,
         objects: Objects {
             stack: Some(*stack),
+            by_hand: None,
             stacks: [("network".to_owned(), network)].into(),
             ..Objects::default()
         },

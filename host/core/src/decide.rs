@@ -4,11 +4,12 @@
 //! deletion, suspension, the specification, the source, whether a run is due, what it still waits for, and the Update
 //! that asks for it.
 
-use windlass_api::Stack;
 use windlass_api::intent::{Cause, RunIntent};
 use windlass_api::run::{Operation, ProgramSource};
 use windlass_api::stack::{CurrentUpdate, ReclaimPolicy, StackStatus};
+use windlass_api::{Stack, Update};
 
+use crate::by_hand;
 use crate::decision::{Activity, Decision, Write};
 use crate::draft::Draft;
 use crate::due::{self, Due, Question};
@@ -25,7 +26,7 @@ use crate::time::Timestamp;
 /// Decides what to do next for one Stack. Pure: no IO, no clock, no chance, no memory.
 pub fn decide(snapshot: &Snapshot) -> Decision {
     match &snapshot.objects.stack {
-        None => gone(snapshot),
+        None => by_hand::decide(snapshot),
         Some(stack) => Live::new(snapshot, stack).decide(),
     }
 }
@@ -33,7 +34,8 @@ pub fn decide(snapshot: &Snapshot) -> Decision {
 /// The Stack is gone: what it left behind goes too.
 fn gone(snapshot: &Snapshot) -> Decision {
     let mut draft = Draft::new(snapshot);
-    for update in &snapshot.objects.updates {
+    let made = |update: &&Update| update.spec.intent.is_some();
+    for update in snapshot.objects.updates.iter().filter(made) {
         let name = update.metadata.name.clone().unwrap_or_default();
         draft.release.push(Write::ReleaseUpdate {
             update: name.clone(),
@@ -69,7 +71,7 @@ macro_rules! go {
 }
 
 impl<'a> Live<'a> {
-    fn new(s: &'a Snapshot, stack: &'a Stack) -> Live<'a> {
+    pub(crate) fn new(s: &'a Snapshot, stack: &'a Stack) -> Live<'a> {
         Live {
             s,
             stack,
@@ -88,8 +90,16 @@ impl<'a> Live<'a> {
             self.draft.first.push(Write::AddFinalizer);
         }
         let checked = spec::check(self.stack, self.s.config.workspace_path);
-        if let Some((phase, activity)) = run::in_flight(&mut self, checked.as_ref().ok()) {
+        let in_flight = run::in_flight(&mut self, checked.as_ref().ok());
+        let deleting = self.deleting;
+        let by_hand = by_hand::tend(&mut self, in_flight.is_some() || deleting);
+        if let Some((phase, activity)) = in_flight {
             return self.finish(phase, activity);
+        }
+        if by_hand {
+            // What the Stack has shown so far stays true meanwhile.
+            let phase = self.busy_phase(&Cause::Resync, "waiting for an Update made by hand");
+            return self.finish(phase, Activity::Busy);
         }
         self.prune_updates();
         if self.deleting && !self.must_destroy() {

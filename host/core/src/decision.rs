@@ -54,6 +54,12 @@ pub enum Write {
         stack: String,
         value: String,
     },
+    /// Says of an Update that was made by hand what it waits for.
+    UpdateWaits {
+        update: String,
+        reason: String,
+        message: String,
+    },
     /// Makes or mends the workspace instance.
     EnsureWorkspace {
         spec_digest: String,

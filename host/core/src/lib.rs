@@ -6,6 +6,7 @@
 //!
 //! Start reading at [`decide`](mod@decide); `snapshot` is its input and `decision` its output.
 
+pub mod by_hand;
 pub mod decide;
 pub mod decision;
 pub mod digest;

@@ -212,6 +212,13 @@ fn start(live: &mut Live<'_>, update: Ours<'_>, checked: Option<&Checked>) -> (P
     if let Some(refused) = live.refused() {
         return refused;
     }
+    if let Some(other) = crate::by_hand::started(&live.s.objects).next() {
+        let message = format!(
+            "waiting for the end of the Update {}, made by hand",
+            other.name
+        );
+        return (busy(live, update, &message), Activity::Busy);
+    }
     let login = update.intent.login.as_ref();
     let digest = checked.workspace_digest(&live.stack.spec, &live.s.objects, login);
     live.draft.ensure_workspace(&digest, login);
@@ -234,6 +241,7 @@ fn start(live: &mut Live<'_>, update: Ours<'_>, checked: Option<&Checked>) -> (P
                 node: instance.node.clone(),
                 boot_id: boot_id.clone(),
                 at_ms: live.s.now.0,
+                intent: None,
             };
             live.draft.start.push(Write::RecordStart {
                 update: update.name.to_owned(),
@@ -270,7 +278,11 @@ fn start(live: &mut Live<'_>, update: Ours<'_>, checked: Option<&Checked>) -> (P
 }
 
 /// Started: follow it where it was started, and nowhere else.
-fn follow(live: &mut Live<'_>, update: Ours<'_>, started: &RunRecord) -> (Phase, Activity) {
+pub(crate) fn follow(
+    live: &mut Live<'_>,
+    update: Ours<'_>,
+    started: &RunRecord,
+) -> (Phase, Activity) {
     let place = &live.s.objects.workspace;
     if place.ended.contains(&started.instance) {
         let message = "the workspace ended while the run was under way; what it did is found out by the next run";
@@ -389,6 +401,15 @@ fn watch(
         busy(live, update, "stack is being processed"),
         Activity::Busy,
     )
+}
+
+/// Ends an Update that never started.
+pub(crate) fn finish_unrun(live: &mut Live<'_>, update: String, failure: Failure) {
+    let summary = never_ran(live.s.now, failure);
+    let outcome = UpdateOutcome::Ended { summary };
+    live.draft
+        .finish_update
+        .push(Write::FinishUpdate { update, outcome });
 }
 
 fn finish(live: &mut Live<'_>, update: Ours<'_>, summary: RunSummary) {

@@ -26,8 +26,28 @@ impl Snapshot {
                 }
             }
         }
+        if let Some(stacks) = value.pointer_mut("/objects/byHand/spec/stacks") {
+            configuration(stacks);
+        }
         passwords(&mut value);
         value
+    }
+}
+
+/// Masks the values of a Workspace's configuration that it calls secret.
+fn configuration(stacks: &mut Value) {
+    let items = stacks
+        .as_array_mut()
+        .into_iter()
+        .flatten()
+        .filter_map(|stack| stack.get_mut("config")?.as_array_mut())
+        .flatten();
+    for item in items {
+        if item["secret"] == true
+            && let Some(value) = item.get_mut("value")
+        {
+            *value = MASK.into();
+        }
     }
 }
 
@@ -74,6 +94,17 @@ fn without_password(text: &str) -> Option<String> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn secret_configuration_of_a_workspace_is_masked() {
+        let mut stacks = json!([{"name": "dev", "config": [
+            {"key": "a", "value": "hidden", "secret": true},
+            {"key": "b", "value": "shown"},
+        ]}]);
+        configuration(&mut stacks);
+        let text = stacks.to_string();
+        assert!(!text.contains("hidden") && text.contains("shown"), "{text}");
+    }
 
     #[test]
     fn literals_and_passwords_are_masked_and_nothing_else() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use windlass_api::run::{LoginExchange, ProgramSource, ProjectInfo};
-use windlass_api::{Stack, Update};
+use windlass_api::{Stack, Update, Workspace};
 
 use crate::obs::Obs;
 use crate::time::Timestamp;
@@ -42,7 +42,10 @@ pub struct Config {
 pub struct Objects {
     /// Absent once it is gone; what it left behind is then cleaned up.
     pub stack: Option<Stack>,
-    /// All Updates of this workspace.
+    /// The Workspace, where no Stack made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_hand: Option<Workspace>,
+    /// All Updates of this workspace, also those that somebody made by hand.
     pub updates: Vec<Update>,
     pub workspace: WorkspaceView,
     /// The Stacks that this one waits for or takes outputs from, and theirs in turn, by name. A name that is asked

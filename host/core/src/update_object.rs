@@ -58,6 +58,24 @@ pub fn start(update: &mut Update, record: &RunRecord, now: Timestamp) {
     );
 }
 
+/// The status of an Update that was made by hand and cannot start yet.
+pub fn waits(update: &mut Update, reason: &str, message: &str, now: Timestamp) {
+    let generation = update.metadata.generation;
+    let status = update.status.get_or_insert_default();
+    status.observed_generation = generation;
+    let now = time(now.0);
+    for (type_, message) in [(PROGRESSING, message), (FAILED, ""), (COMPLETE, "")] {
+        let new = NewCondition {
+            type_,
+            status: "False",
+            reason,
+            message,
+            observed_generation: None,
+        };
+        set(&mut status.conditions, &new, &now);
+    }
+}
+
 /// The status of an Update that is over. `outputs_secret` is the name under which its outputs were kept, where it has
 /// any.
 pub fn finish(update: &mut Update, outcome: &UpdateOutcome, outputs_secret: &str, now: Timestamp) {

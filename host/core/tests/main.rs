@@ -1,6 +1,7 @@
 //! Tables and properties of `decide`, against a world in which every action succeeds unless a test says otherwise.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod by_hand;
 mod deletion;
 mod due;
 mod failures;

@@ -293,7 +293,12 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
             objects,
         } = step;
         self.observer.stepped(&key, &snapshot, &decision);
-        let gone = snapshot.objects.stack.is_none() && !again && decision.writes.is_empty();
+        // Nothing is left, or what is left is nothing that a Stack or a person wants.
+        let gone = snapshot.objects.stack.is_none()
+            && snapshot.objects.by_hand.is_none()
+            && !again
+            && decision.writes.is_empty()
+            && decision.tasks.is_empty();
         let Some(entry) = self.keys.get_mut(&key) else {
             return;
         };

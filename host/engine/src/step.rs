@@ -128,10 +128,12 @@ async fn step_in<S: Store>(
 /// Whether the key has a run that is asked for and not over. One that cannot go on without help gives up its place: a
 /// few broken images must not hold a fleet.
 fn holds_run(snapshot: &Snapshot, decision: &Decision) -> bool {
-    let creates = decision
-        .writes
-        .iter()
-        .any(|write| matches!(write, Write::CreateUpdate { .. }));
+    let creates = decision.writes.iter().any(|write| {
+        matches!(
+            write,
+            Write::CreateUpdate { .. } | Write::RecordStart { .. }
+        )
+    });
     let goes_on = !matches!(
         decision.activity,
         Activity::Blocked { .. } | Activity::Queued
@@ -140,7 +142,9 @@ fn holds_run(snapshot: &Snapshot, decision: &Decision) -> bool {
 }
 
 fn has_open_run(snapshot: &Snapshot) -> bool {
-    snapshot.objects.stack.as_ref().is_some_and(|stack| {
-        windlass_core::run::ours(stack, &snapshot.objects.updates).any(|update| !update.finished())
-    })
+    let objects = &snapshot.objects;
+    let own = objects.stack.as_ref().is_some_and(|stack| {
+        windlass_core::run::ours(stack, &objects.updates).any(|update| !update.finished())
+    });
+    own || windlass_core::by_hand::started(objects).next().is_some()
 }

@@ -35,22 +35,16 @@ pub struct KubeStore {
 impl Store for KubeStore {
     async fn load(&self, key: &Key) -> Result<Objects, StoreError> {
         let stack = self.world.stacks.get(&key.namespace, &key.name);
-        let handmade = self
+        let by_hand = self
             .world
             .workspaces
             .get(&key.namespace, &key.name)
-            .is_some_and(|workspace| !is_ours(&workspace));
-        if stack.is_none() && handmade {
-            // Not a Stack's leftovers.
-            return Ok(Objects::default());
-        }
+            .filter(|workspace| stack.is_none() && !is_ours(workspace));
         let updates: Vec<_> = self
             .world
             .updates
             .group(key)
             .iter()
-            // Those that somebody made by hand are not a Stack's.
-            .filter(|update| update.spec.intent.is_some())
             .map(|update| (**update).clone())
             .collect();
         let workspace = self.instances.view(key, &updates);
@@ -74,6 +68,7 @@ impl Store for KubeStore {
         }
         Ok(Objects {
             stack: stack.map(|stack| (*stack).clone()),
+            by_hand: by_hand.map(|workspace| (*workspace).clone()),
             updates,
             workspace,
             stacks,
@@ -116,6 +111,12 @@ impl KubeStore {
                 spec_digest,
                 audience,
             } => {
+                if let Some(workspace) = &objects.by_hand {
+                    let made = self
+                        .ensure_pod(key, workspace, None, spec_digest, None)
+                        .await;
+                    return made.map_err(|unmade| ApiError::from(unmade).into());
+                }
                 let Some(stack) = &objects.stack else {
                     return Ok(());
                 };
@@ -153,8 +154,17 @@ impl KubeStore {
                 self.record_start(key, update, record, fence).await
             }
             Write::SaveOutputs { update } => {
-                self.save_outputs(key, objects.stack.as_ref(), update).await
+                // An Update made by hand leaves the Stack's own outputs as they are.
+                let by_hand =
+                    windlass_core::by_hand::started(objects).any(|ours| ours.name == update);
+                let stack = objects.stack.as_ref().filter(|_| !by_hand);
+                self.save_outputs(key, stack, update).await
             }
+            Write::UpdateWaits {
+                update,
+                reason,
+                message,
+            } => self.update_waits(key, update, reason, message, fence).await,
             Write::FinishUpdate { update, outcome } => {
                 self.finish_update(key, update, outcome, fence).await?;
                 self.instances.release_if_over(key).await;
@@ -202,6 +212,7 @@ impl KubeStore {
     async fn refresh(&self, key: &Key, write: &Write) {
         let update = match write {
             Write::RecordStart { update, .. }
+            | Write::UpdateWaits { update, .. }
             | Write::FinishUpdate { update, .. }
             | Write::ReleaseUpdate { update } => Some(update),
             _ => None,

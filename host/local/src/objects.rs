@@ -42,6 +42,7 @@ pub fn load(db: &Db, key: &Key, workspace: WorkspaceView) -> Result<Objects, DbE
     }
     Ok(Objects {
         stack,
+        by_hand: None,
         updates,
         workspace,
         stacks,

@@ -111,6 +111,13 @@ impl Store for LocalStore {
                 })
             }
             Write::SaveOutputs { update } => self.save_outputs(key, update),
+            Write::UpdateWaits {
+                update,
+                reason,
+                message,
+            } => Ok(self.edit_update(key, update, fence, |object| {
+                update_object::waits(object, reason, message, clock());
+            })?),
             Write::FinishUpdate { update, outcome } => {
                 let secret = objects::outputs_secret_name(&key.name);
                 self.edit_update(key, update, fence, |object| {

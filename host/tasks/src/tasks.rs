@@ -10,6 +10,7 @@ use windlass_agent::{AgentClient, ClientError, RunEvent};
 use windlass_api::Stack;
 use windlass_api::intent::RunSummary;
 use windlass_api::run::{ProgramSource, ProjectInfo, RunResult, RunState};
+use windlass_core::by_hand;
 use windlass_core::decision::TaskKind;
 use windlass_core::failure::{Failure, FailureClass};
 use windlass_core::request::run_request;
@@ -71,11 +72,9 @@ impl<P: Place> PlaceTasks<P> {
 
 impl<P: Place> Tasks for PlaceTasks<P> {
     async fn run(&self, input: TaskInput) -> Result<Found, Failure> {
-        let stack = input
-            .objects
-            .stack
-            .as_ref()
-            .ok_or_else(|| unavailable("the Stack is gone"))?;
+        let stack =
+            by_hand::stack(&input.objects).ok_or_else(|| unavailable("the Stack is gone"))?;
+        let stack = &stack;
         match &input.kind {
             TaskKind::Resolve => self.resolve(&input, stack).await.map(Found::Source),
             TaskKind::Fetch { resolution } => {
@@ -281,6 +280,7 @@ impl<P: Place> PlaceTasks<P> {
         instance: &str,
     ) -> Result<RunEnd, Failure> {
         let ours = windlass_core::run::ours(stack, &input.objects.updates)
+            .chain(by_hand::started(&input.objects))
             .find(|ours| ours.name == update)
             .ok_or_else(|| unavailable("the Update is gone"))?;
         let client = self.place.client(&input.key, instance).await?;
@@ -302,7 +302,12 @@ impl<P: Place> PlaceTasks<P> {
             self.login_is_the_adapters(input, stack, ours.intent)
                 .await?;
             let mounts = self.place.mounts(&input.key, stack).await?;
-            let request = run_request(stack, ours, input.epoch, &mounts);
+            let request = if ours.update.spec.intent.is_some() {
+                run_request(stack, ours, input.epoch, &mounts)
+            } else {
+                let workspace = input.objects.by_hand.as_ref();
+                by_hand::request(stack, workspace, ours, input.epoch, &mounts)
+            };
             client
                 .start_run(&request)
                 .await

@@ -64,6 +64,7 @@ impl History {
             capacity: true,
             objects: Objects {
                 stack: Some(stack),
+                by_hand: None,
                 updates: Vec::new(),
                 workspace: WorkspaceView::default(),
                 stacks: BTreeMap::new(),
@@ -191,6 +192,9 @@ impl History {
             Write::RecordStart { update, record } => {
                 let update = named(&mut objects.updates, update)?;
                 update.status.get_or_insert_default().run = Some(record.clone());
+            }
+            Write::UpdateWaits { .. } => {
+                unreachable!("nobody makes Updates by hand here")
             }
             Write::FinishUpdate { update, outcome } => {
                 finish(named(&mut objects.updates, update)?, outcome, *now)

@@ -127,6 +127,7 @@ pub fn name(write: &Write) -> String {
             format!("RecordStart({update}, {})", record.instance)
         }
         Write::SaveOutputs { update } => format!("SaveOutputs({update})"),
+        Write::UpdateWaits { update, .. } => format!("UpdateWaits({update})"),
         Write::FinishUpdate { update, .. } => format!("FinishUpdate({update})"),
         Write::ReleaseUpdate { update } => format!("ReleaseUpdate({update})"),
         Write::DeleteUpdate { update } => format!("DeleteUpdate({update})"),
@@ -182,6 +183,7 @@ fn load(world: &World, mind: &mut Mind, place: Place, fresh: [bool; 3]) -> Objec
     }
     Objects {
         stack: stack.as_ref().clone(),
+        by_hand: None,
         updates: updates.as_ref().clone(),
         workspace: workspace.as_ref().clone(),
         stacks,

@@ -117,6 +117,7 @@ impl World {
                 }
                 Ok(())
             }
+            Write::UpdateWaits { .. } => unreachable!("nobody makes Updates by hand here"),
             Write::FinishUpdate { update, outcome } => {
                 self.fenced(place, update, fence)?;
                 let now = record::time(self.now);

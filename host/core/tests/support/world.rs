@@ -70,6 +70,7 @@ impl World {
                 capacity: true,
                 objects: Objects {
                     stack: Some(stack),
+                    by_hand: None,
                     updates: Vec::new(),
                     workspace: WorkspaceView::default(),
                     stacks: BTreeMap::new(),

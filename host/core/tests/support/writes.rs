@@ -110,6 +110,16 @@ impl World {
                 });
             }
             Write::SaveOutputs { update } => return self.find(update).is_some(),
+            Write::UpdateWaits {
+                update,
+                reason,
+                message,
+            } => {
+                let at = self.s.now;
+                return self.fenced(update, fence, |update, _| {
+                    windlass_core::update_object::waits(update, reason, message, at);
+                });
+            }
             Write::FinishUpdate { update, outcome } => {
                 return self.fenced(update, fence, |update, now| {
                     let status = update.status.get_or_insert_default();
@@ -194,7 +204,8 @@ impl World {
                     && !conditions::is_true(&status.conditions, COMPLETE)
             })
         };
-        if self.s.objects.stack.is_some() && self.s.objects.updates.iter().any(open) {
+        let wanted = self.s.objects.stack.is_some() || self.s.objects.by_hand.is_some();
+        if wanted && self.s.objects.updates.iter().any(open) {
             return false;
         }
         workspace.ended.push(uid.to_owned());

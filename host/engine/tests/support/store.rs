@@ -142,6 +142,9 @@ impl FakeStore {
                     .updates
                     .insert(update.clone(), bump(&mut found.metadata));
             }
+            Write::UpdateWaits { .. } => {
+                unreachable!("nobody makes Updates by hand here")
+            }
             Write::FinishUpdate { update, outcome } => {
                 let at = at(objects, update).ok_or(StoreError::NotFound)?;
                 let found = &mut objects.updates[at];

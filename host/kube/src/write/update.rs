@@ -100,8 +100,58 @@ impl KubeStore {
         record: &RunRecord,
         fence: &mut Fence,
     ) -> Result<(), StoreError> {
+        if record.intent.is_some() {
+            self.hold_update(key, name, fence).await?;
+        }
         self.put_update_status(key, name, fence, |update| {
             update_object::start(update, record, clock());
+        })
+        .await
+    }
+
+    /// An Update that was made by hand is not to vanish while its run goes on.
+    async fn hold_update(
+        &self,
+        key: &Key,
+        name: &str,
+        fence: &mut Fence,
+    ) -> Result<(), StoreError> {
+        let stored = self
+            .world
+            .updates
+            .get(&key.namespace, name)
+            .ok_or(StoreError::NotFound)?;
+        let mut finalizers = stored.metadata.finalizers.clone().unwrap_or_default();
+        if finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+            return Ok(());
+        }
+        finalizers.push(FINALIZER.to_owned());
+        let version = stored.metadata.resource_version.clone();
+        let patch = json!([
+            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+            {"op": "add", "path": "/metadata/finalizers", "value": finalizers},
+        ]);
+        let update: Update = self
+            .cluster
+            .json_patch(&key.namespace, name, &patch, STACK_FINALIZER_MANAGER)
+            .await?;
+        if let Some(version) = &update.metadata.resource_version {
+            fence.updates.insert(name.to_owned(), version.clone());
+        }
+        self.world.took(update);
+        Ok(())
+    }
+
+    pub(crate) async fn update_waits(
+        &self,
+        key: &Key,
+        name: &str,
+        reason: &str,
+        message: &str,
+        fence: &mut Fence,
+    ) -> Result<(), StoreError> {
+        self.put_update_status(key, name, fence, |update| {
+            update_object::waits(update, reason, message, clock());
         })
         .await
     }

@@ -54,6 +54,28 @@ impl KubeStore {
             return Ok(self.instances.clear_away(key, &pod).await?);
         }
         let workspace = self.apply_workspace(key, stack).await?;
+        self.ensure_pod(key, &workspace, Some(stack), spec_digest, audience)
+            .await
+    }
+
+    /// Makes the pod of a Workspace that is there: a Stack's, or one made by hand.
+    pub(crate) async fn ensure_pod(
+        &self,
+        key: &Key,
+        workspace: &Workspace,
+        stack: Option<&Stack>,
+        spec_digest: &str,
+        audience: Option<&str>,
+    ) -> Result<(), Unmade> {
+        let name = workspace_pod_name(&key.name);
+        if let Some(pod) = self.world.pods.get(&key.namespace, &name) {
+            return Ok(self.instances.clear_away(key, &pod).await?);
+        }
+        let deleting = stack.is_some_and(|stack| stack.metadata.deletion_timestamp.is_some());
+        let secret_owner = match stack {
+            Some(stack) => owner(stack, false),
+            None => workspace_owner(workspace),
+        };
         let uid = workspace.metadata.uid.clone().unwrap_or_default();
         // A name that no other incarnation has: locks in the backend tell them apart by it.
         let hostname = instances::hostname(&key.name, &uid, clock());
@@ -72,7 +94,7 @@ impl KubeStore {
                 "name": tls_secret,
                 "labels": {AUTO_COMPONENT_LABEL: COMPONENT_WORKSPACE, WORKSPACE_NAME_LABEL: key.name},
                 "annotations": {ARGOCD_IGNORE_UPDATES_ANNOTATION: "true"},
-                "ownerReferences": owner(stack, false).map(|owner| vec![owner]),
+                "ownerReferences": secret_owner.map(|owner| vec![owner]),
             },
             "type": "kubernetes.io/tls",
             "data": encoded(leaf.to_secret_data()),
@@ -84,9 +106,7 @@ impl KubeStore {
         let options = PodOptions {
             hostname,
             spec_digest: spec_digest.to_owned(),
-            owner: (stack.metadata.deletion_timestamp.is_none())
-                .then(|| workspace_owner(&workspace))
-                .flatten(),
+            owner: (!deleting).then(|| workspace_owner(workspace)).flatten(),
             images: self.instances.images.clone(),
             tls_secret,
             login: audience.map(|audience| LoginToken {
@@ -95,7 +115,7 @@ impl KubeStore {
             }),
             source_first: false,
         };
-        let mut pod = windlass_pods::pod(&workspace, &options)?;
+        let mut pod = windlass_pods::pod(workspace, &options)?;
         // So that its end is seen.
         pod.metadata.finalizers = Some(vec![instances::POD_FINALIZER.to_owned()]);
         match self.cluster.create(&key.namespace, &pod, MANAGER).await {
