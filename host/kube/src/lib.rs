@@ -15,10 +15,12 @@ mod events;
 mod follow;
 mod instances;
 mod lease;
+mod metrics;
 mod observe;
 mod operator;
 mod outside;
 mod place;
+mod programs;
 mod references;
 pub mod serve;
 mod store;
@@ -30,6 +32,7 @@ mod write;
 pub use config::OperatorConfig;
 pub use lease::LeaseSettings;
 pub use operator::{Operator, OperatorError};
+pub use serve::ServeConfig;
 pub use watch::Readiness;
 
 /// The wall clock.
