@@ -43,6 +43,9 @@ pub struct Logging {
     /// How log lines are written.
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
+    /// What a command decides itself, where neither RUST_LOG nor -v does.
+    #[arg(skip)]
+    pub filter: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -13,7 +13,7 @@ pub fn start(logging: &Logging, screen: &MultiProgress) {
     let filter = match std::env::var("RUST_LOG") {
         Ok(wanted) if !wanted.is_empty() => EnvFilter::new(wanted),
         _ => EnvFilter::new(match logging.verbose {
-            0 => "warn",
+            0 => logging.filter.unwrap_or("warn"),
             1 => "warn,windlass=debug,windlass_local=debug,windlass_engine=debug",
             _ => "debug",
         }),

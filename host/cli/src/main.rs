@@ -20,6 +20,8 @@ mod progress;
 mod replay;
 mod run;
 mod run_args;
+mod run_endpoints;
+mod run_logging;
 mod status;
 mod table;
 mod world;
@@ -34,10 +36,13 @@ use crate::args::{Cli, Command, Output};
 use crate::error::Result;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let mut cli = Cli::parse();
     // A sandbox is waiting: nothing else may be started in this process.
     if let Command::FetchWorker = cli.command {
         return windlass_fetch::worker::main();
+    }
+    if let Command::Run(args) = &cli.command {
+        args.zap.apply(&mut cli.logging);
     }
     let screen = MultiProgress::new();
     logging::start(&cli.logging, &screen);

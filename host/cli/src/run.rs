@@ -26,19 +26,26 @@ pub async fn run(args: OperatorArgs) -> Result<ExitCode> {
         max_runs,
         workspace_idle_seconds,
         data_dir,
-        health_probe_bind_address,
+        endpoints,
+        kube_api_timeout,
+        kubeconfig,
         leader_elect: _,
         leader_election_lease_duration,
         leader_election_renew_deadline,
         leader_election_retry_period,
         allow_loopback,
+        zap: _,
         plugins,
     } = args;
+    let host = std::env::var("HOSTNAME").ok();
     let pod = identity
-        .or_else(|| std::env::var("HOSTNAME").ok())
+        .or_else(|| host.clone())
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| format!("windlass-{}", std::process::id()));
     let config = OperatorConfig {
+        kubeconfig,
+        api_timeout: kube_api_timeout,
+        program_address: endpoints.program_address(host.as_deref()),
         namespaces: namespaces
             .into_iter()
             .filter(|name| !name.is_empty())
@@ -76,11 +83,11 @@ pub async fn run(args: OperatorArgs) -> Result<ExitCode> {
     let operator = Operator::open(config)
         .await
         .map_err(|error| cluster(error.to_string()))?;
-    let serving = serve::start(health_probe_bind_address, operator.readiness())
+    let serving = serve::start(&operator, &endpoints.config())
         .await
-        .map_err(|error| cluster(format!("{health_probe_bind_address}: {error}")))?;
+        .map_err(|error| cluster(error.to_string()))?;
     let ran = operator.run(stop).await;
-    serving.abort();
+    drop(serving);
     ran.map_err(|error| cluster(error.to_string()))?;
     Ok(ExitCode::SUCCESS)
 }

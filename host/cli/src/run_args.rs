@@ -1,13 +1,14 @@
 //! The options of `windlass run`. Those that the Pulumi Kubernetes Operator has keep its names, and its variables win
 //! nowhere over a flag that is given.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
 use crate::args::Plugins;
+use crate::run_endpoints::Endpoints;
+use crate::run_logging::Zap;
 
 #[derive(Debug, Args)]
 pub struct OperatorArgs {
@@ -53,11 +54,17 @@ pub struct OperatorArgs {
         value_name = "DIR"
     )]
     pub data_dir: PathBuf,
-    /// Where /healthz and /readyz are served.
-    #[arg(long, default_value = ":8081", value_name = "ADDRESS", value_parser = address)]
-    pub health_probe_bind_address: SocketAddr,
-    /// Accepted for the sake of manifests that have it: a leader is always elected.
-    #[arg(long, num_args = 0..=1, default_missing_value = "true", hide = true)]
+    #[command(flatten)]
+    pub endpoints: Endpoints,
+    /// How long a request to the API server may take, as in 30s. Watches last longer.
+    #[arg(long, env = "KUBE_API_TIMEOUT", default_value = "15s", value_name = "DURATION", value_parser = duration)]
+    pub kube_api_timeout: Duration,
+    /// File that names the cluster; without it the cluster is that of the pod, else of KUBECONFIG.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Accepted for the sake of manifests that have it: a leader is always elected, for two that act at once would be one
+    /// too many.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", value_parser = boolean)]
     pub leader_elect: Option<bool>,
     /// How long other replicas wait after the leader's last word.
     #[arg(long, env = "LEADER_ELECTION_LEASE_DURATION", default_value = "15s", value_name = "DURATION", value_parser = duration)]
@@ -72,19 +79,21 @@ pub struct OperatorArgs {
     #[arg(long, env = "WINDLASS_ALLOW_LOOPBACK", hide = true)]
     pub allow_loopback: bool,
     #[command(flatten)]
+    pub zap: Zap,
+    #[command(flatten)]
     pub plugins: Plugins,
 }
 
-/// As Go reads it: `:8081` is every address of the machine.
-fn address(text: &str) -> Result<SocketAddr, String> {
-    let full = match text.strip_prefix(':') {
-        Some(port) => format!("0.0.0.0:{port}"),
-        None => text.to_owned(),
-    };
-    full.parse()
-        .map_err(|_| format!("{text:?} is no address; write :PORT or ADDRESS:PORT"))
+/// As Go reads it.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    windlass_api::duration::parse(text).map_err(|error| error.to_string())
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    windlass_api::duration::parse(text).map_err(|error| error.to_string())
+/// As Go reads it.
+pub fn boolean(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("write true or false".to_owned()),
+    }
 }

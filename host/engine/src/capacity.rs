@@ -24,6 +24,16 @@ impl Places {
         self.taken.load(Ordering::SeqCst) < self.max
     }
 
+    /// How many are taken now. Runs that were found going on are counted beyond the limit.
+    pub fn taken(&self) -> usize {
+        self.taken.load(Ordering::SeqCst)
+    }
+
+    /// How many there are.
+    pub fn max(&self) -> usize {
+        self.max
+    }
+
     fn take(&self, beyond: bool) -> bool {
         self.taken
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |taken| {

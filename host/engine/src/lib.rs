@@ -10,6 +10,7 @@ pub mod key;
 pub mod keyed;
 pub mod ports;
 pub mod runner;
+pub mod stats;
 pub mod step;
 
 pub use handle::Handle;
@@ -17,4 +18,5 @@ pub use key::Key;
 pub use keyed::Keyed;
 pub use ports::{Fence, Found, Store, StoreError, TaskInput, Tasks};
 pub use runner::{Observer, Runner};
+pub use stats::{Reading, Stats};
 pub use step::{Settings, Step};

@@ -21,6 +21,7 @@ use crate::entry::{Done, Entry, Later, Report, StepDone, TaskDone, spawn};
 use crate::handle::{Handle, Message};
 use crate::key::Key;
 use crate::ports::{Store, StoreError, TaskInput, Tasks};
+use crate::stats::Stats;
 use crate::step::{Settings, Step, step};
 
 /// How long a key rests after the store failed; doubled with each failure in a row up to the second.
@@ -47,13 +48,15 @@ pub struct Runner<S, T, O> {
     tasks: Arc<T>,
     observer: Arc<O>,
     places: Arc<Places>,
+    stats: Arc<Stats>,
     /// Keys whose step is under way.
     stepping: usize,
     /// The steps themselves: they end with this loop.
     steps: JoinSet<()>,
     clock: fn() -> Timestamp,
     keys: HashMap<Key, Entry>,
-    queue: VecDeque<Key>,
+    /// With the moment since when each waits.
+    queue: VecDeque<(Key, Instant)>,
     queued: BTreeSet<Key>,
     waiting_for_capacity: BTreeSet<Key>,
     timers: BTreeMap<(Instant, Key), ()>,
@@ -74,12 +77,14 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
     ) -> (Self, Handle) {
         let (sender, messages) = mpsc::unbounded_channel();
         let (report, done) = mpsc::unbounded_channel();
+        let places = Places::new(max_runs);
         let runner = Runner {
             settings,
             store,
             tasks,
             observer,
-            places: Places::new(max_runs),
+            stats: Arc::new(Stats::new(Arc::clone(&places))),
+            places,
             stepping: 0,
             steps: JoinSet::new(),
             clock,
@@ -93,6 +98,11 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
             report,
         };
         (runner, Handle { messages: sender })
+    }
+
+    /// What an observer may read at any time, while the loop runs and after it.
+    pub fn stats(&self) -> Arc<Stats> {
+        Arc::clone(&self.stats)
     }
 
     /// Runs until [`Handle::stop`], or, if `until_settled`, until nothing goes on by itself any more: every key is
@@ -118,6 +128,7 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
                 return;
             }
             let next = self.timers.keys().next().map(|(at, _)| *at);
+            self.publish();
             tokio::select! {
                 message = self.messages.recv() => match message {
                     Some(message) => if self.take(message) { return self.end().await },
@@ -128,6 +139,16 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
                 () = sleep_until(next) => {}
             }
         }
+    }
+
+    fn publish(&self) {
+        self.stats.publish(
+            self.queue.len(),
+            self.queue.front().map(|(_, since)| *since),
+            self.stepping,
+            self.keys.len(),
+            self.waiting_for_capacity.len(),
+        );
     }
 
     /// Lets the steps finish that are under way.
@@ -153,7 +174,7 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
 
     fn enqueue(&mut self, key: Key) {
         if self.queued.insert(key.clone()) {
-            self.queue.push_back(key);
+            self.queue.push_back((key, Instant::now()));
         }
     }
 
@@ -181,12 +202,12 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
 
     /// The next key whose memory is at hand. One that is being looked at keeps its place in the queue.
     fn next(&mut self) -> Option<Key> {
-        let at = self.queue.iter().position(|key| {
+        let at = self.queue.iter().position(|(key, _)| {
             self.keys
                 .get(key)
                 .is_none_or(|entry| entry.memory.is_some())
         })?;
-        let key = self.queue.remove(at)?;
+        let (key, _) = self.queue.remove(at)?;
         self.queued.remove(&key);
         Some(key)
     }

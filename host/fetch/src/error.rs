@@ -18,6 +18,28 @@ pub enum ErrorClass {
     Limit,
 }
 
+impl ErrorClass {
+    /// Every class, in the order in which counts by class are given.
+    pub const ALL: [ErrorClass; 5] = [
+        ErrorClass::Unavailable,
+        ErrorClass::Denied,
+        ErrorClass::NotFound,
+        ErrorClass::Invalid,
+        ErrorClass::Limit,
+    ];
+
+    /// The variant's name, as the label of a metric.
+    pub fn name(self) -> &'static str {
+        match self {
+            ErrorClass::Unavailable => "Unavailable",
+            ErrorClass::Denied => "Denied",
+            ErrorClass::NotFound => "NotFound",
+            ErrorClass::Invalid => "Invalid",
+            ErrorClass::Limit => "Limit",
+        }
+    }
+}
+
 /// Why a fetch failed. Variant names are public reasons; texts say what to do and
 /// never contain credentials or the user part of a URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]

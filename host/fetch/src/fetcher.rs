@@ -1,8 +1,7 @@
 //! The way in: refs, trees and archives, each fetched once.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::access::{Proofs, Reader};
@@ -10,6 +9,7 @@ use crate::address::{Address, AddressRules};
 use crate::admit;
 use crate::child;
 use crate::config::{FetchConfig, Unsupported};
+use crate::counters::Counters;
 use crate::credential::Credential;
 use crate::error::{ErrorClass, FetchError};
 use crate::join::Joined;
@@ -21,16 +21,6 @@ use crate::slots::Slots;
 use crate::store::{GcReport, IndexKey, Store, TreeInfo, TreeReader, TreeWriter, hex_of};
 use crate::tree::{self, Entry, Kind};
 use crate::wire::{Answer, Operation, RemoteRef, WorkerRequest};
-
-#[derive(Default)]
-struct Counters {
-    refs_requests: AtomicU64,
-    fetches: AtomicU64,
-    hits: AtomicU64,
-    peak_child_rss: AtomicU64,
-    /// What the kernel does not enforce of the sandbox.
-    sandbox_gap: OnceLock<String>,
-}
 
 struct Inner {
     config: FetchConfig,
@@ -111,15 +101,12 @@ impl Fetcher {
         prefixes: Vec<String>,
         credential: Option<Credential>,
     ) -> Result<Arc<Vec<RemoteRef>>, FetchError> {
-        self.inner
-            .counters
-            .refs_requests
-            .fetch_add(1, Ordering::Relaxed);
         let operation = Operation::Refs {
             url: reader.address.as_str().to_owned(),
             prefixes,
         };
         let asked = self.ask(&reader, operation, credential, |_| Ok(())).await;
+        self.inner.counters.listed(&asked);
         match self.note_access(&reader, asked)? {
             (Answer::Refs(refs), ()) => Ok(Arc::new(refs)),
             _ => Err(unexpected()),
@@ -190,10 +177,9 @@ impl Fetcher {
             if !self.inner.proofs.holds(&reader) {
                 self.prove(&reader, &operation, credential).await?;
             }
-            self.inner.counters.hits.fetch_add(1, Ordering::Relaxed);
+            self.inner.counters.hit();
             return Ok(info);
         }
-        self.inner.counters.fetches.fetch_add(1, Ordering::Relaxed);
         let admit = move |this: &Inner, scratch: &std::path::Path| {
             let info = admit::exported(&this.store, &this.config.limits, scratch)?;
             this.store.remember(&index, &info.digest)?;
@@ -205,6 +191,8 @@ impl Fetcher {
                 admit(&this, scratch)
             })
             .await;
+        let fetched = asked.as_ref().map(|(_, info)| info.bytes);
+        self.inner.counters.fetched(fetched);
         match self.note_access(&reader, asked)? {
             (Answer::Exported, info) => Ok(info),
             _ => Err(unexpected()),
@@ -280,10 +268,7 @@ impl Fetcher {
         };
         let outcome = child::run(&config.worker, &request, &host).await;
         drop(request);
-        self.inner
-            .counters
-            .peak_child_rss
-            .fetch_max(outcome.peak_rss, Ordering::Relaxed);
+        self.inner.counters.child(outcome.peak_rss);
         if let Some(gap) = outcome.sandbox_gap
             && self.inner.counters.sandbox_gap.set(gap.clone()).is_ok()
         {
@@ -390,19 +375,11 @@ impl Fetcher {
 
     /// What was done so far.
     pub fn stats(&self) -> FetchStats {
-        let Counters {
-            refs_requests,
-            fetches,
-            hits,
-            peak_child_rss,
-            sandbox_gap: _,
-        } = &self.inner.counters;
-        FetchStats {
-            refs_requests: refs_requests.load(Ordering::Relaxed),
-            fetches: fetches.load(Ordering::Relaxed),
-            hits: hits.load(Ordering::Relaxed),
-            peak_child_rss: peak_child_rss.load(Ordering::Relaxed),
-        }
+        self.inner.counters.read()
+    }
+
+    pub(crate) fn polled(&self, succeeded: bool) {
+        self.inner.counters.polled(succeeded);
     }
 
     /// A repository as this credential sees it; checks the address.

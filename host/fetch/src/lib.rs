@@ -9,6 +9,7 @@ mod address;
 mod admit;
 mod child;
 mod config;
+mod counters;
 mod credential;
 mod error;
 mod fetcher;

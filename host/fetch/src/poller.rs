@@ -254,6 +254,9 @@ async fn run(shared: Weak<Shared>, group: Arc<Group>) {
         };
         let looked = Instant::now();
         let refs = asking.await;
+        if let Some(shared) = shared.upgrade() {
+            shared.fetcher.polled(refs.is_ok());
+        }
         polls += 1;
         failures = if refs.is_ok() {
             0

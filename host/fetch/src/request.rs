@@ -39,10 +39,20 @@ pub enum Artifact {
 pub struct FetchStats {
     /// Refs listings asked of servers.
     pub refs_requests: u64,
-    /// Trees and archives fetched from servers.
+    /// Those that failed, in the order of [`crate::ErrorClass::ALL`].
+    pub refs_failures: [u64; 5],
+    /// Trees and archives fetched from servers, or tried to.
     pub fetches: u64,
+    /// Those that failed, in the order of [`crate::ErrorClass::ALL`].
+    pub fetch_failures: [u64; 5],
+    /// Bytes of the files in what was fetched.
+    pub fetched_bytes: u64,
     /// Trees served from the store without fetching.
     pub hits: u64,
+    /// Looks at watched repositories.
+    pub polls: u64,
+    /// Those that failed.
+    pub poll_failures: u64,
     /// Most memory that any child process has had, in bytes.
     pub peak_child_rss: u64,
 }

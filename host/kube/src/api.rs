@@ -2,7 +2,8 @@
 
 use std::fmt::Debug;
 use std::future::Future;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
@@ -14,8 +15,18 @@ use serde_json::Value;
 use windlass_api::lenient::Lenient;
 use windlass_engine::StoreError;
 
-/// The longest that a request may take. A watch is none.
+use crate::metrics::Counters;
+
+/// The longest that a request may take where nobody says otherwise. A watch is no request.
 const DEADLINE: Duration = Duration::from_secs(15);
+/// What somebody said.
+static SET_DEADLINE: OnceLock<Duration> = OnceLock::new();
+
+/// Sets how long a request of this process may take. Only the first word counts.
+pub fn set_deadline(deadline: Duration) {
+    // A second operator in one process, as in a test, keeps the first one's.
+    let _ = SET_DEADLINE.set(deadline);
+}
 
 /// Why a request failed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -34,6 +45,20 @@ pub enum ApiError {
     Refused { reason: String, message: String },
     #[error("the API server does not answer: {0}")]
     Unavailable(String),
+}
+
+impl ApiError {
+    /// The variant as the label of a metric.
+    fn label(&self) -> &'static str {
+        match self {
+            ApiError::Conflict => "conflict",
+            ApiError::AlreadyExists => "already_exists",
+            ApiError::NotFound => "not_found",
+            ApiError::NamespaceTerminating(_) => "namespace_terminating",
+            ApiError::Refused { .. } => "refused",
+            ApiError::Unavailable(_) => "unavailable",
+        }
+    }
 }
 
 impl From<ApiError> for StoreError {
@@ -111,6 +136,10 @@ pub fn readable<K>(object: Lenient<K>) -> Result<K, ApiError> {
 #[derive(Clone)]
 pub struct Cluster {
     pub client: Client,
+    /// Name of this process, as events give it.
+    pub instance: Arc<str>,
+    /// Where requests are counted.
+    pub counters: Counters,
 }
 
 impl Cluster {
@@ -118,10 +147,24 @@ impl Cluster {
         Api::namespaced(self.client.clone(), namespace)
     }
 
+    /// Makes a request within its deadline, and counts it.
+    pub async fn ask<K: Resource<DynamicType = ()>, T>(
+        &self,
+        verb: &'static str,
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, ApiError> {
+        let begun = Instant::now();
+        let answer = within(request).await;
+        let result = answer.as_ref().map_or_else(ApiError::label, |_| "ok");
+        self.counters
+            .asked(&K::kind(&()), verb, result, begun.elapsed());
+        answer
+    }
+
     /// None if there is no such object.
     pub async fn get<K: Kind>(&self, namespace: &str, name: &str) -> Result<Option<K>, ApiError> {
         let api = self.api::<K>(namespace);
-        within(api.get_opt(name)).await
+        self.ask::<K, _>("get", api.get_opt(name)).await
     }
 
     /// The metadata alone: of a Secret, say, whose values are nobody's business here.
@@ -131,7 +174,7 @@ impl Cluster {
         name: &str,
     ) -> Result<Option<PartialObjectMeta<K>>, ApiError> {
         let api = self.api::<K>(namespace);
-        within(api.get_metadata_opt(name)).await
+        self.ask::<K, _>("get", api.get_metadata_opt(name)).await
     }
 
     pub async fn create<K: Kind + Serialize>(
@@ -145,7 +188,8 @@ impl Cluster {
             field_manager: Some(manager.to_owned()),
             ..PostParams::default()
         };
-        within(api.create(&params, object)).await
+        self.ask::<K, _>("create", api.create(&params, object))
+            .await
     }
 
     /// Server-side apply. Whatever the manager applied before and leaves out now goes.
@@ -158,7 +202,8 @@ impl Cluster {
     ) -> Result<K, ApiError> {
         let api = self.api::<K>(namespace);
         let params = PatchParams::apply(manager).force();
-        within(api.patch(name, &params, &Patch::Apply(object))).await
+        self.ask::<K, _>("apply", api.patch(name, &params, &Patch::Apply(object)))
+            .await
     }
 
     /// Server-side apply of the status. With a `resourceVersion` in the object's metadata, only if it is still that.
@@ -171,7 +216,9 @@ impl Cluster {
     ) -> Result<K, ApiError> {
         let api = self.api::<K>(namespace);
         let params = PatchParams::apply(manager).force();
-        within(api.patch_status(name, &params, &Patch::Apply(object))).await
+        let patch = Patch::Apply(object);
+        let request = api.patch_status(name, &params, &patch);
+        self.ask::<K, _>("apply_status", request).await
     }
 
     /// A JSON patch (RFC 6902). A `test` that fails is a [`ApiError::Conflict`].
@@ -196,7 +243,10 @@ impl Cluster {
             field_manager: Some(manager.to_owned()),
             ..PatchParams::default()
         };
-        match within(api.patch(name, &params, &patch)).await {
+        match self
+            .ask::<K, _>("patch", api.patch(name, &params, &patch))
+            .await
+        {
             Err(ApiError::Refused { reason, .. }) if reason == "Invalid" => Err(ApiError::Conflict),
             other => other,
         }
@@ -215,7 +265,8 @@ impl Cluster {
             field_manager: Some(manager.to_owned()),
             ..PatchParams::default()
         };
-        within(api.patch(name, &params, &Patch::Merge(patch))).await
+        self.ask::<K, _>("patch", api.patch(name, &params, &Patch::Merge(patch)))
+            .await
     }
 
     /// Deletes the object, if it is still this one. Gone already is done.
@@ -233,7 +284,7 @@ impl Cluster {
             }),
             ..DeleteParams::background()
         };
-        match within(api.delete(name, &params)).await {
+        match self.ask::<K, _>("delete", api.delete(name, &params)).await {
             // Another object of that name is none of ours.
             Ok(_) | Err(ApiError::NotFound | ApiError::Conflict) => Ok(()),
             Err(error) => Err(error),
@@ -245,11 +296,12 @@ impl Cluster {
 pub async fn within<T>(
     request: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, ApiError> {
-    match tokio::time::timeout(DEADLINE, request).await {
+    let deadline = *SET_DEADLINE.get().unwrap_or(&DEADLINE);
+    match tokio::time::timeout(deadline, request).await {
         Ok(result) => result.map_err(ApiError::from),
         Err(_) => Err(ApiError::Unavailable(format!(
             "no answer within {} s",
-            DEADLINE.as_secs()
+            deadline.as_secs()
         ))),
     }
 }

@@ -8,6 +8,12 @@ use crate::lease::LeaseSettings;
 /// How to run the operator.
 #[derive(Clone, Debug)]
 pub struct OperatorConfig {
+    /// The file that names the cluster, where it is not that of the pod.
+    pub kubeconfig: Option<PathBuf>,
+    /// How long a request to the API server may take. Watches last longer.
+    pub api_timeout: Duration,
+    /// Where others reach the archives of Programs, `HOST:PORT` or a URL; none: there are none.
+    pub program_address: Option<String>,
     /// Namespaces to look after; all if empty.
     pub namespaces: Vec<String>,
     pub lease: LeaseSettings,

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use windlass_api::ObjectMeta;
 use windlass_api::names::LEASE;
 
-use crate::api::{ApiError, Cluster, within};
+use crate::api::{ApiError, Cluster};
 
 /// How the lease is held. The names are those of the Pulumi Kubernetes Operator's settings.
 #[derive(Clone, Debug)]
@@ -105,7 +105,10 @@ async fn attempt(
             spec: Some(taken(None, identity, *duration)),
         };
         let api: Api<Lease> = cluster.api(namespace);
-        let made = within(api.create(&PostParams::default(), &lease)).await?;
+        let params = PostParams::default();
+        let made = cluster
+            .ask::<Lease, _>("create", api.create(&params, &lease))
+            .await?;
         return Ok(Attempt::Taken(Box::new(made)));
     };
     let spec = lease.spec.clone().unwrap_or_default();
@@ -139,7 +142,10 @@ async fn attempt(
 /// Only if nobody else has written it since.
 async fn replace(cluster: &Cluster, namespace: &str, lease: &Lease) -> Result<Lease, ApiError> {
     let api: Api<Lease> = cluster.api(namespace);
-    within(api.replace(LEASE, &PostParams::default(), lease)).await
+    let params = PostParams::default();
+    cluster
+        .ask::<Lease, _>("update", api.replace(LEASE, &params, lease))
+        .await
 }
 
 fn taken(before: Option<&LeaseSpec>, identity: &str, duration: Duration) -> LeaseSpec {

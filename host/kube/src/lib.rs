@@ -17,10 +17,12 @@ mod follow;
 mod instances;
 mod keeper;
 mod lease;
+mod metrics;
 mod observe;
 mod operator;
 mod outside;
 mod place;
+mod programs;
 mod references;
 pub mod serve;
 mod store;
@@ -32,6 +34,7 @@ mod write;
 pub use config::OperatorConfig;
 pub use lease::LeaseSettings;
 pub use operator::{Operator, OperatorError};
+pub use serve::ServeConfig;
 pub use watch::Readiness;
 
 /// The wall clock.

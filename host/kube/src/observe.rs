@@ -1,15 +1,26 @@
-//! What the engine's steps show: logs for people and programs, with the Stack, the Update and the revision on each line.
+//! What the engine's steps show: logs for people and programs, with the Stack, the Update and the revision on each line,
+//! and counts.
 
 use windlass_core::Decision;
 use windlass_core::decision::Write;
 use windlass_core::snapshot::Snapshot;
 use windlass_engine::{Key, Observer, StoreError};
 
-/// Logs steps.
-pub struct Steps;
+use crate::clock;
+use crate::metrics::Counters;
+
+/// Logs and counts steps.
+pub struct Steps {
+    pub counters: Counters,
+}
 
 impl Observer for Steps {
     fn stepped(&self, key: &Key, snapshot: &Snapshot, decision: &Decision) {
+        let result = match decision.wake_at {
+            Some(_) => "requeue_after",
+            None => "success",
+        };
+        self.counters.stepped(result, clock().since(snapshot.now));
         for write in &decision.writes {
             match write {
                 Write::CreateUpdate {
@@ -55,6 +66,7 @@ impl Observer for Steps {
     }
 
     fn store_failed(&self, key: &Key, error: &StoreError) {
+        self.counters.step_failed();
         tracing::warn!(stack = %key, %error, "the store");
     }
 }

@@ -17,7 +17,7 @@ use windlass_wasm::outside::http::HttpClient;
 use windlass_wasm::{Builtins, HostOptions, Network, PluginHost, Policy};
 
 use crate::agents::Agents;
-use crate::api::Cluster;
+use crate::api::{Cluster, set_deadline};
 use crate::api_server::ApiServer;
 use crate::certificates::{CertificateError, Certificates};
 use crate::clock;
@@ -27,9 +27,11 @@ use crate::events::Events;
 use crate::follow::Follow;
 use crate::instances::Instances;
 use crate::lease::acquire;
+use crate::metrics::{Counters, Metered, Metrics};
 use crate::observe::Steps;
 use crate::outside::KubeOutside;
 use crate::place::KubePlace;
+use crate::programs::Statuses;
 use crate::references::References;
 use crate::store::KubeStore;
 use crate::watch::{Readiness, start};
@@ -69,6 +71,7 @@ pub struct Operator {
     readiness: Arc<Readiness>,
     plugins: PluginHost,
     fetcher: Fetcher,
+    metrics: Arc<Metrics>,
     outside: Arc<KubeOutside>,
     watches: JoinSet<()>,
 }
@@ -80,9 +83,13 @@ impl Operator {
     /// What this process needs is missing or cannot be used.
     pub async fn open(config: OperatorConfig) -> Result<Operator, OperatorError> {
         private(&config.data_dir)?;
-        let (client, url) = client().await?;
+        set_deadline(config.api_timeout);
+        let counters = Counters::default();
+        let (client, url) = client(config.kubeconfig.as_deref()).await?;
         let cluster = Cluster {
-            client: client.clone(),
+            client,
+            instance: config.lease.pod.as_str().into(),
+            counters: counters.clone(),
         };
         crate::definitions::check(&cluster).await?;
         let mut api_server = ApiServer::find(&cluster, &url).await;
@@ -94,12 +101,12 @@ impl Operator {
         let mut watches = JoinSet::new();
         let namespaces = &config.namespaces;
         let (tasks, ready) = (&mut watches, &readiness);
-        start::<Stack>(tasks, &world, &client, namespaces, None, ready);
-        start::<Program>(tasks, &world, &client, namespaces, None, ready);
-        start::<Workspace>(tasks, &world, &client, namespaces, None, ready);
-        start::<Update>(tasks, &world, &client, namespaces, None, ready);
+        start::<Stack>(tasks, &world, &cluster, namespaces, None, ready);
+        start::<Program>(tasks, &world, &cluster, namespaces, None, ready);
+        start::<Workspace>(tasks, &world, &cluster, namespaces, None, ready);
+        start::<Update>(tasks, &world, &cluster, namespaces, None, ready);
         let pods = format!("{AUTO_COMPONENT_LABEL}={COMPONENT_WORKSPACE}");
-        start::<Pod>(tasks, &world, &client, namespaces, Some(&pods), ready);
+        start::<Pod>(tasks, &world, &cluster, namespaces, Some(&pods), ready);
         let fetcher = fetcher(&config, &api_server)?;
         if let Some(gap) = fetcher.sandbox_gap() {
             tracing::warn!(%gap, "the sandbox of the fetching process is incomplete");
@@ -111,6 +118,12 @@ impl Operator {
             http: HttpClient::new(network(&config, &api_server)),
         });
         let plugins = plugins(&config, &api_server, Arc::clone(&outside)).await?;
+        let metrics = Metrics::new(
+            counters,
+            Arc::clone(&world),
+            plugins.clone(),
+            fetcher.clone(),
+        );
         Ok(Operator {
             config,
             cluster,
@@ -118,6 +131,7 @@ impl Operator {
             readiness,
             plugins,
             fetcher,
+            metrics: Arc::new(metrics),
             outside,
             watches,
         })
@@ -126,6 +140,18 @@ impl Operator {
     /// Whether every watch has listed.
     pub fn readiness(&self) -> Arc<Readiness> {
         Arc::clone(&self.readiness)
+    }
+
+    pub(crate) fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.metrics)
+    }
+
+    pub(crate) fn world(&self) -> Arc<World> {
+        Arc::clone(&self.world)
+    }
+
+    pub(crate) fn cluster(&self) -> Cluster {
+        self.cluster.clone()
     }
 
     /// Leads whenever it can, until `stop` ends. Runs that go on stay with their agents.
@@ -164,6 +190,12 @@ impl Operator {
         Ok(())
     }
 
+    fn events(&self) -> Events {
+        Events {
+            cluster: self.cluster.clone(),
+        }
+    }
+
     /// Acts, until dropped. Returns only if another process has led since.
     async fn lead(&mut self, epoch: u64) -> Result<(), OperatorError> {
         self.readiness.ready().await;
@@ -193,10 +225,7 @@ impl Operator {
             digests: OutputDigests::new(self.cluster.clone()),
             outputs: Arc::clone(&outputs),
             instances: Arc::clone(&instances),
-            events: Events {
-                cluster: self.cluster.clone(),
-                instance: self.config.lease.pod.clone(),
-            },
+            events: self.events(),
         });
         let follow = Arc::new(Follow::new(
             self.cluster.clone(),
@@ -222,14 +251,19 @@ impl Operator {
                 workspace_path: true,
             },
         };
+        let counters = &self.metrics.counters;
+        let steps = Steps {
+            counters: counters.clone(),
+        };
         let (runner, handle) = Runner::new(
             settings,
-            store,
-            tasks,
-            Arc::new(Steps),
+            metered(store, counters),
+            metered(tasks, counters),
+            Arc::new(steps),
             self.config.max_runs,
             clock,
         );
+        counters.set_engine(Some(runner.stats()));
         self.outside.subscriptions.tells(handle.clone());
         self.world.lead(handle.clone());
         // All of it ends with this future: whoever does not lead does nothing.
@@ -246,7 +280,12 @@ impl Operator {
             let instances = Arc::clone(&instances);
             async move { instances.keep().await }
         });
-        let guard = Clear(Arc::clone(&agents));
+        if let Some(advertised) = &self.config.program_address {
+            let statuses = Statuses::new(self.cluster.clone(), self.events(), advertised);
+            let world = Arc::clone(&self.world);
+            beside.spawn(async move { statuses.keep(&world).await });
+        }
+        let guard = Clear(Arc::clone(&agents), counters.clone());
         tokio::select! {
             () = runner.run(false) => {}
             () = agents.deposed() => {}
@@ -256,11 +295,31 @@ impl Operator {
     }
 }
 
-/// A client of the cluster that this process runs in, else of the kubeconfig; and where the API server is.
-async fn client() -> Result<(Client, http::Uri), OperatorError> {
-    let mut config = kube::Config::infer()
-        .await
-        .map_err(|error| OperatorError::NoCluster(error.to_string()))?;
+/// A port whose numbers are counted.
+fn metered<T>(inner: Arc<T>, counters: &Counters) -> Arc<Metered<T>> {
+    Arc::new(Metered {
+        inner,
+        counters: counters.clone(),
+    })
+}
+
+/// A client of the cluster that the file names, and where its API server is; without a file that of the pod this runs in,
+/// else of the usual kubeconfig.
+async fn client(kubeconfig: Option<&Path>) -> Result<(Client, http::Uri), OperatorError> {
+    let mut config = match kubeconfig {
+        Some(path) => {
+            let named = |error: kube::config::KubeconfigError| {
+                OperatorError::NoCluster(format!("{}: {error}", path.display()))
+            };
+            let file = kube::config::Kubeconfig::read_from(path).map_err(named)?;
+            kube::Config::from_custom_kubeconfig(file, &Default::default())
+                .await
+                .map_err(named)?
+        }
+        None => kube::Config::infer()
+            .await
+            .map_err(|error| OperatorError::NoCluster(error.to_string()))?,
+    };
     // Every request here has a deadline, and whoever asks knows when to ask again.
     config.default_retry = false;
     let url = config.cluster_url.clone();
@@ -270,11 +329,12 @@ async fn client() -> Result<(Client, http::Uri), OperatorError> {
 }
 
 /// Drops the connections of a leader that leads no more, however it ended.
-struct Clear(Arc<Agents>);
+struct Clear(Arc<Agents>, Counters);
 
 impl Drop for Clear {
     fn drop(&mut self) {
         self.0.clear();
+        self.1.set_engine(None);
     }
 }
 

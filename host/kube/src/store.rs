@@ -4,18 +4,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use windlass_api::Stack;
 use windlass_api::conditions::{COMPLETE, is_true};
 use windlass_api::lenient::Lenient;
-use windlass_core::decision::Write;
+use windlass_api::{Stack, Update};
+use windlass_core::decision::{Event, Write};
 use windlass_core::snapshot::{NAMESPACE_TERMINATING, Objects, Refusal, StackView};
 use windlass_core::spec;
 use windlass_engine::{Fence, Key, Store, StoreError};
 use windlass_tasks::HeldOutputs;
 
 use crate::api::{ApiError, Cluster, readable};
+use crate::clock;
 use crate::digests::OutputDigests;
-use crate::events::Events;
+use crate::events::{Events, update_ended, update_expired};
 use crate::instances::Instances;
 use crate::references::References;
 use crate::world::World;
@@ -167,13 +168,16 @@ impl KubeStore {
             } => self.update_waits(key, update, reason, message, fence).await,
             Write::FinishUpdate { update, outcome } => {
                 self.finish_update(key, update, outcome, fence).await?;
+                self.tell(objects, update, |update| update_ended(update, outcome));
                 self.instances.release_if_over(key).await;
                 Ok(())
             }
             Write::ReleaseUpdate { update } => self.release_update(key, update).await,
             Write::DeleteUpdate { update } => {
                 self.instances.forget_run(key, update);
-                self.delete_update(key, update).await
+                self.delete_update(key, update).await?;
+                self.tell(objects, update, |update| update_expired(update, clock()));
+                Ok(())
             }
             Write::RemoveFinalizer => self.remove_stack_finalizer(key, fence).await,
             Write::Event { event } => {
@@ -182,6 +186,16 @@ impl KubeStore {
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// An event about one of the step's Updates.
+    fn tell(&self, objects: &Objects, name: &str, news: impl FnOnce(&Update) -> Option<Event>) {
+        let named = |update: &&Update| update.metadata.name.as_deref() == Some(name);
+        if let Some(update) = objects.updates.iter().find(named)
+            && let Some(event) = news(update)
+        {
+            self.events.update(update, &event);
         }
     }
 

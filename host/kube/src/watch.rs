@@ -8,12 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::StreamExt;
 use kube::runtime::watcher::{Config, Event};
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, Resource as _, ResourceExt};
+use kube::{Api, Resource as _, ResourceExt};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use windlass_api::lenient::{FromObject, Lenient};
 use windlass_engine::Key;
 
+use crate::api::Cluster;
+use crate::metrics::{Counters, KindLabels};
 use crate::world::{Watched, World};
 
 /// Counts the watches that have not listed yet.
@@ -54,7 +56,7 @@ impl Readiness {
 pub fn start<K: Watched + FromObject + Send + Sync + 'static>(
     tasks: &mut JoinSet<()>,
     world: &Arc<World>,
-    client: &Client,
+    cluster: &Cluster,
     namespaces: &[String],
     labels: Option<&str>,
     readiness: &Arc<Readiness>,
@@ -67,8 +69,8 @@ pub fn start<K: Watched + FromObject + Send + Sync + 'static>(
     for namespace in scopes {
         readiness.expect();
         let api: Api<Lenient<K>> = match &namespace {
-            Some(namespace) => Api::namespaced(client.clone(), namespace),
-            None => Api::all(client.clone()),
+            Some(namespace) => Api::namespaced(cluster.client.clone(), namespace),
+            None => Api::all(cluster.client.clone()),
         };
         let mut config = Config::default();
         if let Some(labels) = labels {
@@ -80,6 +82,7 @@ pub fn start<K: Watched + FromObject + Send + Sync + 'static>(
             config,
             namespace,
             Arc::clone(readiness),
+            cluster.counters.clone(),
         ));
     }
 }
@@ -90,14 +93,22 @@ async fn watch<K: Watched + FromObject + Send + Sync + 'static>(
     config: Config,
     namespace: Option<String>,
     readiness: Arc<Readiness>,
+    counters: Counters,
 ) {
+    let labels = KindLabels { kind: K::NAME };
     let mut events = watcher(api, config).default_backoff().boxed();
     let mut listed: HashSet<Key> = HashSet::new();
     let mut listing = true;
     let mut complained = false;
     while let Some(event) = events.next().await {
         match event {
-            Ok(Event::Init) => listed.clear(),
+            Ok(Event::Init) => {
+                // The first list is no restart.
+                if !listing {
+                    counters.watch_restarts.get_or_create(&labels).inc();
+                }
+                listed.clear();
+            }
             Ok(Event::InitApply(object)) => {
                 if let Some(key) = take(&world, object) {
                     listed.insert(key);
@@ -126,11 +137,14 @@ async fn watch<K: Watched + FromObject + Send + Sync + 'static>(
                 world.unreadable(K::NAME, Key::new(&namespace, &name), None);
                 world.lost::<K>(&namespace, &name, uid.as_deref());
             }
-            Err(error) if !complained => {
-                complained = true;
-                tracing::warn!(kind = K::NAME, %error, "watching; tried again until it works");
+            Err(error) => {
+                counters.watch_errors.get_or_create(&labels).inc();
+                if std::mem::replace(&mut complained, true) {
+                    tracing::debug!(kind = K::NAME, %error, "watching");
+                } else {
+                    tracing::warn!(kind = K::NAME, %error, "watching; tried again until it works");
+                }
             }
-            Err(error) => tracing::debug!(kind = K::NAME, %error, "watching"),
         }
     }
 }

@@ -7,13 +7,14 @@ use windlass_api::conditions::{
     self, FALSE, NewCondition, READY, TRUE, workspace_reason as reasons,
 };
 use windlass_api::lenient::Lenient;
-use windlass_api::names::WORKSPACE_STATUS_MANAGER;
+use windlass_api::names::{WORKSPACE_STATUS_MANAGER, workspace_pod_name};
 use windlass_api::workspace::WorkspaceStatus;
 use windlass_core::record::time;
 use windlass_engine::Key;
 
 use crate::api::{ApiError, Cluster, readable};
 use crate::clock;
+use crate::events::{Events, workspace_changed};
 use crate::world::World;
 
 /// What a Workspace's status is to say.
@@ -85,6 +86,10 @@ pub async fn show(
     if status == stored {
         return Ok(());
     }
+    let news = conditions::get(&status.conditions, READY).and_then(|now| {
+        let before = conditions::get(&stored.conditions, READY);
+        workspace_changed(before, now, &workspace_pod_name(&key.name))
+    });
     let object = json!({
         "apiVersion": "auto.pulumi.com/v1alpha1",
         "kind": "Workspace",
@@ -95,5 +100,9 @@ pub async fn show(
         .apply_status(&key.namespace, &key.name, &object, WORKSPACE_STATUS_MANAGER)
         .await?;
     world.took(readable(answer)?);
+    if let Some(event) = news {
+        let cluster = cluster.clone();
+        Events { cluster }.workspace(&workspace, &event);
+    }
     Ok(())
 }

@@ -10,6 +10,7 @@ use windlass_engine::{Handle, Key};
 
 use crate::api::Kind;
 use crate::cache::{Cache, Change};
+use crate::programs::Archives;
 
 /// An object that a source provider follows: a change there asks the provider again.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +38,8 @@ pub struct World {
     engine: RwLock<Option<Handle>>,
     /// Hears of every pod that changes.
     pod_news: tokio::sync::broadcast::Sender<Key>,
+    /// Programs as archives, and the word that one has changed.
+    pub archives: Archives,
 }
 
 impl Default for World {
@@ -63,6 +66,7 @@ impl Default for World {
             unreadable: RwLock::default(),
             engine: RwLock::default(),
             pod_news: tokio::sync::broadcast::channel(1024).0,
+            archives: Archives::default(),
         }
     }
 }
@@ -165,6 +169,19 @@ impl World {
                 unreadable.remove(&(kind, key));
             }
         }
+    }
+
+    /// How many objects of each kind cannot be read.
+    pub fn unreadable_by_kind(&self) -> BTreeMap<&'static str, usize> {
+        let unreadable = self
+            .unreadable
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut counts = BTreeMap::new();
+        for (kind, _) in unreadable.keys() {
+            *counts.entry(*kind).or_default() += 1;
+        }
+        counts
     }
 
     /// The objects that this Stack's source follows from now on. Answers those that nobody followed before.
@@ -287,12 +304,22 @@ impl Watched for Program {
     }
 
     fn changed(world: &World, change: Change<Program>) {
-        let generation = |program: &Option<Arc<Program>>| {
-            program
-                .as_ref()
-                .map(|program| (program.metadata.uid.clone(), program.metadata.generation))
+        world
+            .archives
+            .changed(change.before.as_deref(), change.now.as_deref());
+        // What it is, and the archive that says so: some sources read the one, some the other.
+        let shown = |program: &Option<Arc<Program>>| {
+            program.as_ref().map(|program| {
+                let status = program.status.as_ref();
+                let artifact = status.and_then(|status| status.artifact.clone());
+                (
+                    program.metadata.uid.clone(),
+                    program.metadata.generation,
+                    artifact,
+                )
+            })
         };
-        if generation(&change.before) == generation(&change.now) {
+        if shown(&change.before) == shown(&change.now) {
             return;
         }
         let metadata = change.now.or(change.before);

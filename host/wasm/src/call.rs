@@ -44,6 +44,22 @@ pub enum Call {
     },
 }
 
+impl Call {
+    /// The exported function's name, as the contract has it.
+    pub fn function(&self) -> &'static str {
+        match self {
+            Call::Describe => "describe",
+            Call::Validate { .. } => "validate",
+            Call::Watches { .. } => "watches",
+            Call::Resolve { .. } => "resolve",
+            Call::Open { .. } => "open",
+            Call::Classify { .. } => "classify",
+            Call::StaleLock { .. } => "stale-lock",
+            Call::Assess { .. } => "assess",
+        }
+    }
+}
+
 /// What the function returned. Secrets in it are names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

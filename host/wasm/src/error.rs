@@ -154,6 +154,14 @@ impl PluginError {
     /// The reason of a condition: the plugin's own, or the variant's name.
     pub fn reason(&self) -> &str {
         match self {
+            PluginError::Fault(fault) => &fault.reason,
+            other => other.label(),
+        }
+    }
+
+    /// One of a closed set of names: what a plugin says itself goes by its class alone.
+    pub fn label(&self) -> &'static str {
+        match self {
             PluginError::Unknown { .. } => "PluginUnknown",
             PluginError::NotServed { .. } => "PluginNotServed",
             PluginError::CpuExceeded { .. } => "PluginCpuExceeded",
@@ -174,7 +182,7 @@ impl PluginError {
             PluginError::LoginDenied { .. } => "PluginLoginDenied",
             PluginError::Diverged { .. } => "PluginDiverged",
             PluginError::Host(_) => "PluginHost",
-            PluginError::Fault(fault) => &fault.reason,
+            PluginError::Fault(fault) => fault_label(fault.class),
         }
     }
 
@@ -204,5 +212,16 @@ impl PluginError {
                 | PluginError::TooManyQuestions { .. }
                 | PluginError::BadResult { .. }
         )
+    }
+}
+
+fn fault_label(class: ErrorClass) -> &'static str {
+    match class {
+        ErrorClass::Invalid => "FaultInvalid",
+        ErrorClass::NotFound => "FaultNotFound",
+        ErrorClass::Denied => "FaultDenied",
+        ErrorClass::Conflict => "FaultConflict",
+        ErrorClass::Unavailable => "FaultUnavailable",
+        ErrorClass::Internal => "FaultInternal",
     }
 }

@@ -15,6 +15,7 @@ use crate::guest::plugin::RoundEnd;
 use crate::guest::round::{Puts, Round};
 use crate::load::Plugin;
 use crate::outside::{Outside, Scope};
+use crate::tally::Tally;
 use crate::threads::Threads;
 use crate::transcript::{Failed, Transcript};
 use crate::vault::Vault;
@@ -25,6 +26,7 @@ pub struct Evaluator {
     pub outside: Arc<dyn Outside>,
     pub cache: Cache,
     pub network: Network,
+    pub tally: Tally,
 }
 
 /// One evaluation that ended: its result, the secrets it named, its record.
@@ -46,6 +48,7 @@ pub struct Subject {
 impl Evaluator {
     /// Runs a call to its end.
     pub async fn evaluate(&self, plugin: &Arc<Plugin>, subject: Subject) -> Evaluation {
+        let begun = Instant::now();
         let mut record = Record::default();
         let mut vault = Vault::default();
         let call = Arc::new(subject.call.clone());
@@ -63,6 +66,8 @@ impl Evaluator {
                 result
             }
         };
+        self.tally
+            .count(&plugin.name, &subject.call, &result, begun.elapsed());
         let Record {
             asked,
             logs,

@@ -20,6 +20,7 @@ use crate::load::{CodeCache, Loader, Plugin};
 use crate::outside::{Credential, Outside, Scope};
 use crate::policy::Policy;
 use crate::registry::{PluginStatus, Set};
+use crate::tally::{EvaluationCount, EvaluationKind, Tally};
 use crate::threads::Threads;
 use crate::transcript::Transcript;
 
@@ -135,6 +136,7 @@ impl PluginHost {
                 outside,
                 cache: Cache::default(),
                 network,
+                tally: Tally::default(),
             },
             set: ArcSwap::default(),
             reloading: tokio::sync::Mutex::default(),
@@ -173,6 +175,11 @@ impl PluginHost {
     /// Every plugin in the directories, served or not.
     pub fn list(&self) -> Vec<PluginStatus> {
         self.0.set.load().list()
+    }
+
+    /// Evaluations so far, by plugin, function and result.
+    pub fn evaluations(&self) -> Vec<(EvaluationKind, EvaluationCount)> {
+        self.0.evaluator.tally.read()
     }
 
     /// Runs a recorded evaluation again, on the plugin of the same name, with the recorded answers only.

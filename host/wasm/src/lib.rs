@@ -25,6 +25,7 @@ pub mod outside;
 mod policy;
 mod redact;
 mod registry;
+pub mod tally;
 mod threads;
 mod transcript;
 mod vault;

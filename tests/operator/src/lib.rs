@@ -1,6 +1,8 @@
 //! The real `windlass run` on a real control plane, with a stand-in for the kubelet: a namespace for its Stacks, a
 //! directory for their state.
 
+pub mod exposition;
+
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -28,11 +30,20 @@ pub struct Operator {
     child: Option<Child>,
     starts: u32,
     pub port: u16,
+    /// Port of the archives of Programs.
+    pub programs_port: u16,
+    /// Further arguments of `windlass run`.
+    args: Vec<String>,
 }
 
 impl Operator {
     /// Starts everything; None with a visible reason where something is not at hand.
     pub async fn start() -> Option<Operator> {
+        Self::start_with(&[]).await
+    }
+
+    /// As `start`, with further arguments of `windlass run`.
+    pub async fn start_with(args: &[&str]) -> Option<Operator> {
         let plane = ControlPlane::start().await?;
         let images = Images::none()
             .with(AGENT_IMAGE, Image::usual())
@@ -65,10 +76,6 @@ impl Operator {
         let namespace = plane.namespace("apps").await;
         let made = plane.kubectl(&["create", "namespace", "operator"]).await;
         assert!(made.status.success(), "{made:?}");
-        let port = std::net::TcpListener::bind("127.0.0.1:0")
-            .and_then(|listener| listener.local_addr())
-            .expect("a free port")
-            .port();
         let mut operator = Operator {
             plane,
             kubelet,
@@ -76,7 +83,9 @@ impl Operator {
             dir,
             child: None,
             starts: 0,
-            port,
+            port: free_port(),
+            programs_port: free_port(),
+            args: args.iter().map(ToString::to_string).collect(),
         };
         operator.launch();
         Some(operator)
@@ -113,10 +122,13 @@ impl Operator {
             .arg(plugin_dir())
             .arg("--health-probe-bind-address")
             .arg(format!("127.0.0.1:{}", self.port))
+            .arg("--program-fs-addr")
+            .arg(format!("127.0.0.1:{}", self.programs_port))
             .args(["--leader-election-lease-duration", "5s"])
             .args(["--leader-election-renew-deadline", "4s"])
             .args(["--leader-election-retry-period", "1s"])
             .arg("--allow-loopback")
+            .args(&self.args)
             .env("KUBECONFIG", self.plane.kubeconfig())
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a log"))
@@ -318,6 +330,14 @@ impl Drop for Operator {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// A port that nobody listens on now.
+pub fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .expect("a free port")
+        .port()
 }
 
 /// Ready at its present generation.

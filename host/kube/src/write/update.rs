@@ -238,7 +238,11 @@ impl KubeStore {
     /// The Updates of a workspace as the API server has them now.
     pub(crate) async fn live_updates(&self, key: &Key) -> Result<Vec<Update>, StoreError> {
         let api = self.cluster.api::<Update>(&key.namespace);
-        let list = crate::api::within(api.list(&kube::api::ListParams::default())).await?;
+        let params = kube::api::ListParams::default();
+        let list = self
+            .cluster
+            .ask::<Update, _>("list", api.list(&params))
+            .await?;
         Ok(list
             .items
             .into_iter()
