@@ -22,6 +22,9 @@ use crate::{clock, instances};
 /// Annotation of a Workspace: digest of what the Stack asked for, so that it is applied once.
 const APPLIED: &str = "windlass.pulumi.com/applied-digest";
 
+/// Annotation of a pod: uid of the Workspace that the certificate of its agent names.
+pub const WORKSPACE_UID: &str = "windlass.pulumi.com/workspace-uid";
+
 /// Name of the Secret with the certificate of a workspace's agent.
 pub fn tls_secret_name(workspace: &str) -> String {
     format!("{workspace}-workspace-tls")
@@ -49,6 +52,7 @@ impl KubeStore {
         if let Some(pod) = self.world.pods.get(&key.namespace, &name) {
             return Ok(self.instances.clear_away(key, &pod).await?);
         }
+        self.wait_for_the_end_of_an_earlier_one(key)?;
         let workspace = self.apply_workspace(key, stack).await?;
         let uid = workspace.metadata.uid.clone().unwrap_or_default();
         // A name that no other incarnation has: locks in the backend tell them apart by it.
@@ -91,6 +95,9 @@ impl KubeStore {
         let mut pod = windlass_pods::pod(&workspace, &options)?;
         // So that its end is seen.
         pod.metadata.finalizers = Some(vec![instances::POD_FINALIZER.to_owned()]);
+        // So that its agent is known even if somebody deletes the Workspace from over it.
+        let annotations = pod.metadata.annotations.get_or_insert_default();
+        annotations.insert(WORKSPACE_UID.to_owned(), uid);
         match self.cluster.create(&key.namespace, &pod, MANAGER).await {
             Ok(pod) => self.world.took::<Pod>(pod),
             Err(ApiError::AlreadyExists) => {
@@ -101,6 +108,20 @@ impl KubeStore {
             Err(error) => return Err(error.into()),
         }
         Ok(())
+    }
+
+    /// A Workspace that is being deleted takes what is made under it along when it goes, and its uid with it: a
+    /// foreground deletion of the Stack deletes it, and a destroy then needs another.
+    fn wait_for_the_end_of_an_earlier_one(&self, key: &Key) -> Result<(), ApiError> {
+        let stored = self.world.workspaces.get(&key.namespace, &key.name);
+        let going =
+            stored.is_some_and(|workspace| workspace.metadata.deletion_timestamp.is_some());
+        if !going {
+            return Ok(());
+        }
+        Err(ApiError::Unavailable(format!(
+            "Workspace {key} is being deleted; another one is made when it is gone"
+        )))
     }
 
     /// The Workspace that the Stack asks for, applied unless it is what was applied last.
@@ -119,7 +140,7 @@ impl KubeStore {
                 .annotations
                 .as_ref()
                 .and_then(|annotations| annotations.get(APPLIED));
-            if before == Some(&applied) && stored.metadata.deletion_timestamp.is_none() {
+            if before == Some(&applied) {
                 return Ok((*stored).clone());
             }
         }
