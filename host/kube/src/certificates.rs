@@ -210,7 +210,12 @@ pub fn identity(
     let uid = match noted.and_then(|annotations| annotations.get(WORKSPACE_UID)) {
         Some(uid) => uid.clone(),
         // Made by a version that did not note it.
-        None => world.workspaces.get(namespace, workspace)?.metadata.uid.clone()?,
+        None => world
+            .workspaces
+            .get(namespace, workspace)?
+            .metadata
+            .uid
+            .clone()?,
     };
     let hostname = windlass_pods::hostname(pod)?;
     WorkspaceIdentity::new(namespace, uid, hostname).ok()

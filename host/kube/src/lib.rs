@@ -20,6 +20,7 @@ mod operator;
 mod outside;
 mod place;
 mod references;
+mod secrets;
 pub mod serve;
 mod store;
 mod watch;

@@ -86,7 +86,13 @@ async fn never_ran(operator: &Operator) {
 
 /// What a destroy needs is gone: it is named, the finalizer stays, and it goes on when it is back.
 async fn a_missing_secret_is_named(operator: &mut Operator) {
-    let secret = ["create", "secret", "generic", "needed", "--from-literal=k=v"];
+    let secret = [
+        "create",
+        "secret",
+        "generic",
+        "needed",
+        "--from-literal=k=v",
+    ];
     operator.kubectl(&secret).await;
     let spec = format!(
         "{}\nsecretsRef:\n  greeting: {{type: Secret, secret: {{name: needed, key: k}}}}",

@@ -81,26 +81,40 @@ async fn only_the_specification_of_a_pod_replaces_it(operator: &Operator) {
     patched(operator, "lasting", request).await;
     assert_eq!(output(operator, "lasting", "greeting").await, "second");
     // Configuration.
-    patched(operator, "lasting", json!({"spec": {"config": {"more": "1"}}})).await;
+    patched(
+        operator,
+        "lasting",
+        json!({"spec": {"config": {"more": "1"}}}),
+    )
+    .await;
     // A commit.
     let head = commit(&program("  more: also\n"));
     let request = json!({"metadata": {"annotations": {"pulumi.com/reconciliation-request": "2"}}});
-    operator.patch("stack", "lasting", &request.to_string()).await;
+    operator
+        .patch("stack", "lasting", &request.to_string())
+        .await;
     let stack = operator
         .stack_when("lasting", "deployed from the new commit", |stack| {
             is_ready(stack) && stack["status"]["outputs"]["more"] == "also"
         })
         .await;
     assert_eq!(stack["status"]["lastUpdate"]["lastSuccessfulCommit"], head);
-    assert_eq!(uid(operator, "lasting").await, first, "the pod was replaced");
+    assert_eq!(
+        uid(operator, "lasting").await,
+        first,
+        "the pod was replaced"
+    );
 
     // What the pod is made of.
     operator
         .kubectl(&["create", "serviceaccount", "runner"])
         .await;
     let container = |more: Value| {
-        let mut all = json!({"name": "pulumi", "volumeMounts": [{"name": "state", "mountPath": "/state"}]});
-        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let mut all =
+            json!({"name": "pulumi", "volumeMounts": [{"name": "state", "mountPath": "/state"}]});
+        all.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
         json!({"spec": {"workspaceTemplate": {"spec": {"podTemplate": {"spec": {"containers": [all]}}}}}})
     };
     let literal = json!({"type": "Literal", "literal": {"value": "blue"}});
@@ -167,7 +181,12 @@ async fn an_image_that_is_not_there(operator: &Operator) {
     let image = "registry.invalid/none:1";
     let change = |image: &str| json!({"spec": {"workspaceTemplate": {"spec": {"image": image}}}});
     begun(operator, "image", change(image)).await;
-    says(operator, "image", &["ImagePullBackOff", "container \"pulumi\"", image]).await;
+    says(
+        operator,
+        "image",
+        &["ImagePullBackOff", "container \"pulumi\"", image],
+    )
+    .await;
     // The registry has it now: nobody has to touch the Stack.
     operator.kubelet.set_image(image, Image::usual());
     operator.ready("image").await;
@@ -181,7 +200,11 @@ async fn a_container_that_crashes(operator: &Operator) {
     let said = "container \"setup\" ended with exit code 3";
     says(operator, "crash", &["CrashLoopBackOff", said]).await;
     operator
-        .patch("stack", "crash", &template(json!({"initContainers": null})).to_string())
+        .patch(
+            "stack",
+            "crash",
+            &template(json!({"initContainers": null})).to_string(),
+        )
         .await;
     operator.ready("crash").await;
 }
@@ -191,16 +214,32 @@ async fn no_node_that_fits(operator: &Operator) {
     begun(operator, "nowhere", template(selector)).await;
     let said = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector";
     says(operator, "nowhere", &["Unschedulable", said]).await;
-    let label = ["label", "node", operator.kubelet.node_name(), "example.com/moon=yes"];
+    let label = [
+        "label",
+        "node",
+        operator.kubelet.node_name(),
+        "example.com/moon=yes",
+    ];
     operator.kubectl(&label).await;
     operator.ready("nowhere").await;
 }
 
 async fn a_key_that_is_missing(operator: &Operator) {
-    let secret = ["create", "secret", "generic", "half", "--from-literal=one=1"];
+    let secret = [
+        "create",
+        "secret",
+        "generic",
+        "half",
+        "--from-literal=one=1",
+    ];
     operator.kubectl(&secret).await;
     let reference = json!({"type": "Secret", "secret": {"name": "half", "key": "two"}});
-    begun(operator, "key", json!({"spec": {"envRefs": {"TWO": reference}}})).await;
+    begun(
+        operator,
+        "key",
+        json!({"spec": {"envRefs": {"TWO": reference}}}),
+    )
+    .await;
     let said = "couldn't find key two in Secret";
     says(operator, "key", &["CreateContainerConfigError", said]).await;
     operator
@@ -214,7 +253,13 @@ async fn a_template_that_is_refused(operator: &Operator) {
     let change = json!({"spec": {"workspaceTemplate": {"metadata": {"name": "other"}}}});
     begun(operator, "aims", change).await;
     says(operator, "aims", &["TemplateInvalid", "metadata.name"]).await;
-    assert!(operator.list("workspaces").await.iter().all(|w| w["metadata"]["name"] != "other"));
+    assert!(
+        operator
+            .list("workspaces")
+            .await
+            .iter()
+            .all(|w| w["metadata"]["name"] != "other")
+    );
 }
 
 /// What people do in a pod, with its documented environment; and what its log shows.
@@ -233,11 +278,25 @@ async fn people_find_their_way(operator: &Operator) {
         text(&output.stdout)
     };
     let said = exec(&["pulumi", "stack"]).await;
-    assert!(said.contains("Current stack is dev") && said.contains("message"), "{said}");
-    assert_eq!(exec(&["pulumi", "stack", "output", "greeting"]).await.trim(), "hello");
+    assert!(
+        said.contains("Current stack is dev") && said.contains("message"),
+        "{said}"
+    );
+    assert_eq!(
+        exec(&["pulumi", "stack", "output", "greeting"])
+            .await
+            .trim(),
+        "hello"
+    );
     exec(&["/share/agent", "exec", "--", "pulumi", "cancel", "--yes"]).await;
-    let log = operator.kubelet.logs(&operator.namespace, pod, "pulumi").unwrap();
-    assert!(log.contains("pulumi:index:Stash") || log.contains("pulumi:pulumi:Stack"), "{log}");
+    let log = operator
+        .kubelet
+        .logs(&operator.namespace, pod, "pulumi")
+        .unwrap();
+    assert!(
+        log.contains("pulumi:index:Stash") || log.contains("pulumi:pulumi:Stack"),
+        "{log}"
+    );
     assert!(log.contains("Resources:"), "{log}");
 }
 

@@ -51,11 +51,25 @@ fn refused(audit: &AuditLog, without: &[&str]) -> Vec<AuditEvent> {
 /// A Stack on a private repository, one that uses its output, configuration out of a Secret, a change, a destroy.
 async fn life(operator: &Operator, server: &GitServer) {
     let secret = ["create", "secret", "generic", "git"];
-    let keys = ["--from-literal=username=git", "--from-literal=password=open-sesame"];
+    let keys = [
+        "--from-literal=username=git",
+        "--from-literal=password=open-sesame",
+    ];
     operator.kubectl(&[secret.as_slice(), &keys].concat()).await;
-    let values = ["create", "secret", "generic", "values", "--from-literal=greeting=hello"];
+    let values = [
+        "create",
+        "secret",
+        "generic",
+        "values",
+        "--from-literal=greeting=hello",
+    ];
     operator.kubectl(&values).await;
-    let map = ["create", "configmap", "settings", "--from-literal=COLOUR=red"];
+    let map = [
+        "create",
+        "configmap",
+        "settings",
+        "--from-literal=COLOUR=red",
+    ];
     operator.kubectl(&map).await;
     let spec = format!(
         "projectRepo: {}\nbranch: main\ngitAuthSecret: git\ndestroyOnFinalize: true\nenvs: [settings]\n\
@@ -80,7 +94,9 @@ async fn life(operator: &Operator, server: &GitServer) {
         })
         .await;
     for name in ["user", "git"] {
-        operator.kubectl(&["delete", "stack", name, "--wait=false"]).await;
+        operator
+            .kubectl(&["delete", "stack", name, "--wait=false"])
+            .await;
         operator.gone("stack", name).await;
         operator.gone("pod", &format!("{name}-workspace-0")).await;
         assert_eq!(operator.resources(name).unwrap(), [""; 0]);
@@ -90,12 +106,24 @@ async fn life(operator: &Operator, server: &GitServer) {
 /// What a Stack names of another namespace it does not get, and nobody even looks at it.
 async fn tenants(operator: &Operator, who: &Identity) {
     let other = operator.plane.namespace("other").await;
-    let secret = ["create", "secret", "generic", "theirs", "-n", &other, "--from-literal=k=v"];
+    let secret = [
+        "create",
+        "secret",
+        "generic",
+        "theirs",
+        "-n",
+        &other,
+        "--from-literal=k=v",
+    ];
     kubectl(operator, &secret, "").await;
     operator.stash("thief").await;
-    let reference = format!("{{type: Secret, secret: {{namespace: {other}, name: theirs, key: k}}}}");
+    let reference =
+        format!("{{type: Secret, secret: {{namespace: {other}, name: theirs, key: k}}}}");
     let cases = [
-        ("config", format!("programRef: {{name: thief}}\nsecretsRef:\n  greeting: {reference}")),
+        (
+            "config",
+            format!("programRef: {{name: thief}}\nsecretsRef:\n  greeting: {reference}"),
+        ),
         (
             "login",
             format!(
@@ -107,7 +135,8 @@ async fn tenants(operator: &Operator, who: &Identity) {
         operator.stack(name, spec).await;
     }
     operator.stack("env", "programRef: {name: thief}").await;
-    let reference = json!({"type": "Secret", "secret": {"namespace": other, "name": "theirs", "key": "k"}});
+    let reference =
+        json!({"type": "Secret", "secret": {"namespace": other, "name": "theirs", "key": "k"}});
     let patch = json!({"spec": {"envRefs": {"V": reference}}}).to_string();
     operator.patch("stack", "env", &patch).await;
     for name in ["config", "login", "env"] {
@@ -143,7 +172,13 @@ async fn the_rights_of_the_role_are_enough_and_secrets_are_neither_listed_nor_wa
     // The whole cluster.
     let who = account(&mut operator, "windlass").await;
     let subject = "--serviceaccount=operator:windlass";
-    let bind = ["create", "clusterrolebinding", "windlass", "--clusterrole=windlass", subject];
+    let bind = [
+        "create",
+        "clusterrolebinding",
+        "windlass",
+        "--clusterrole=windlass",
+        subject,
+    ];
     kubectl(&operator, &bind, "").await;
     operator.launch();
     life(&operator, &server).await;
@@ -157,21 +192,43 @@ async fn the_rights_of_the_role_are_enough_and_secrets_are_neither_listed_nor_wa
     }
 
     // One namespace: a Role there, none of the kinds that belong to the cluster.
-    let role = kubectl(&operator, &["get", "clusterrole", "windlass", "-o", "json"], "").await;
+    let role = kubectl(
+        &operator,
+        &["get", "clusterrole", "windlass", "-o", "json"],
+        "",
+    )
+    .await;
     let role: Value = serde_json::from_str(&role).unwrap();
     let mut rules = role["rules"].as_array().unwrap().clone();
     let of_the_cluster = ["nodes", "customresourcedefinitions"];
-    rules.retain(|rule| !of_the_cluster.iter().any(|kind| rule["resources"][0] == *kind));
+    rules.retain(|rule| {
+        !of_the_cluster
+            .iter()
+            .any(|kind| rule["resources"][0] == *kind)
+    });
     operator.namespace = operator.plane.namespace("team").await;
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
         "metadata": {"name": "windlass"}, "rules": rules,
     });
     let team = operator.namespace.clone();
-    kubectl(&operator, &["apply", "-n", &team, "-f", "-"], &role.to_string()).await;
+    kubectl(
+        &operator,
+        &["apply", "-n", &team, "-f", "-"],
+        &role.to_string(),
+    )
+    .await;
     let who = account(&mut operator, "namespaced").await;
     let subject = "--serviceaccount=operator:namespaced";
-    let bind = ["create", "rolebinding", "windlass", "-n", &team, "--role=windlass", subject];
+    let bind = [
+        "create",
+        "rolebinding",
+        "windlass",
+        "-n",
+        &team,
+        "--role=windlass",
+        subject,
+    ];
     kubectl(&operator, &bind, "").await;
     operator.arguments = vec!["--namespaces".to_owned(), team.clone()];
     operator.launch();

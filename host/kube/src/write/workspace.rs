@@ -114,8 +114,7 @@ impl KubeStore {
     /// foreground deletion of the Stack deletes it, and a destroy then needs another.
     fn wait_for_the_end_of_an_earlier_one(&self, key: &Key) -> Result<(), ApiError> {
         let stored = self.world.workspaces.get(&key.namespace, &key.name);
-        let going =
-            stored.is_some_and(|workspace| workspace.metadata.deletion_timestamp.is_some());
+        let going = stored.is_some_and(|workspace| workspace.metadata.deletion_timestamp.is_some());
         if !going {
             return Ok(());
         }
