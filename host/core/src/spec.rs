@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_api::Stack;
 use windlass_api::prerequisite::Prerequisite;
-use windlass_api::reference::{ResourceRef, Selector};
+use windlass_api::reference::{GitAuth, ReferenceError, ResourceRef, Selector};
 use windlass_api::run::{LoginExchange, Operation};
 use windlass_api::stack::{SourceKind as Source, StackSpec};
 
@@ -101,6 +101,9 @@ pub fn check(stack: &Stack, workspace_path: bool) -> Result<Checked, SpecError> 
         }
         references.extend(reference_of(&select(&path, namespace, reference)?));
     }
+    if let Some(auth) = &spec.git_auth {
+        same_namespace(auth, namespace)?;
+    }
     for config in spec.config_ref.values() {
         references.insert(Reference {
             kind: ReferenceKind::ConfigMap,
@@ -180,6 +183,37 @@ fn select<'a>(
     reference
         .selector(namespace)
         .map_err(|error| SpecError(format!("{path}: {error}")))
+}
+
+/// Credentials come from the Stack's own namespace. What else may be wrong with them, their provider says.
+fn same_namespace(auth: &GitAuth, namespace: &str) -> Result<(), SpecError> {
+    let GitAuth {
+        access_token,
+        ssh_auth,
+        basic_auth,
+        github_app,
+    } = auth;
+    let mut references = vec![("accessToken", access_token.as_ref())];
+    if let Some(ssh) = ssh_auth {
+        references.push(("sshAuth.sshPrivateKey", Some(&ssh.ssh_private_key)));
+        references.push(("sshAuth.password", ssh.password.as_ref()));
+    }
+    if let Some(basic) = basic_auth {
+        references.push(("basicAuth.userName", Some(&basic.user_name)));
+        references.push(("basicAuth.password", Some(&basic.password)));
+    }
+    if let Some(app) = github_app {
+        references.push(("githubApp.appID", Some(&app.app_id)));
+        references.push(("githubApp.installationID", Some(&app.installation_id)));
+        references.push(("githubApp.privateKey", Some(&app.private_key)));
+    }
+    for (field, reference) in references {
+        let refused = reference.and_then(|reference| reference.selector(namespace).err());
+        if let Some(error @ ReferenceError::CrossNamespace { .. }) = refused {
+            return Err(SpecError(format!("spec.gitAuth.{field}: {error}")));
+        }
+    }
+    Ok(())
 }
 
 fn reference_of(selector: &Selector<'_>) -> Option<Reference> {

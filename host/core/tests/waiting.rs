@@ -355,6 +355,11 @@ fn a_specification_that_means_nothing_says_what_to_do() {
             json!({"secretsRef": {"a": {"type": "Secret", "secret": {"namespace": "kube-system", "name": "c", "key": "k"}}}}),
             "spec.secretsRef.a: cross-namespace refs are not allowed: the Secret \"c\" is to be read from namespace \"kube-system\"",
         ),
+        (
+            json!({"gitAuth": {"basicAuth": {"userName": {"type": "Literal", "literal": {"value": "git"}},
+                "password": {"type": "Secret", "secret": {"namespace": "kube-system", "name": "c", "key": "k"}}}}}),
+            "spec.gitAuth.basicAuth.password: cross-namespace refs are not allowed: the Secret \"c\" is to be read from namespace \"kube-system\"",
+        ),
     ];
     for (fields, message) in rows {
         let mut world = fresh(fields);

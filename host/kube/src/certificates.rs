@@ -15,7 +15,7 @@ use windlass_pki::{Authority, Kind, Leaf, PkiError, Renewal, SecretData};
 
 use crate::api::{ApiError, Cluster, within};
 use crate::world::World;
-use crate::write::workspace::tls_secret_name;
+use crate::write::workspace::{WORKSPACE_UID, tls_secret_name};
 
 /// Secret with the authority of the operator's client certificates.
 const OPERATORS: &str = "windlass-operators-ca";
@@ -206,9 +206,19 @@ pub fn identity(
     workspace: &str,
     pod: &k8s_openapi::api::core::v1::Pod,
 ) -> Option<WorkspaceIdentity> {
-    let object = world.workspaces.get(namespace, workspace)?;
+    let noted = pod.metadata.annotations.as_ref();
+    let uid = match noted.and_then(|annotations| annotations.get(WORKSPACE_UID)) {
+        Some(uid) => uid.clone(),
+        // Made by a version that did not note it.
+        None => world
+            .workspaces
+            .get(namespace, workspace)?
+            .metadata
+            .uid
+            .clone()?,
+    };
     let hostname = windlass_pods::hostname(pod)?;
-    WorkspaceIdentity::new(namespace, object.metadata.uid.clone()?, hostname).ok()
+    WorkspaceIdentity::new(namespace, uid, hostname).ok()
 }
 
 /// The authority of a Secret, made if there is none, brought up to date if something is due.

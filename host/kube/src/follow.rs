@@ -13,6 +13,7 @@ use windlass_sdk::ObjectRef;
 
 use crate::api::{Cluster, within};
 use crate::outside::group_version_kind;
+use crate::secrets::{Secrets, is_secret};
 use crate::world::{Followed, World};
 
 /// What is watched: `apiVersion`, kind, and the namespace where not all are looked after.
@@ -24,15 +25,22 @@ pub struct Follow {
     world: Arc<World>,
     namespaces: Vec<String>,
     running: Mutex<HashMap<Watch, tokio::task::AbortHandle>>,
+    secrets: Arc<Secrets>,
+    secrets_task: tokio::task::AbortHandle,
 }
 
 impl Follow {
+    /// Needs a runtime: what cannot be watched is looked at from time to time.
     pub fn new(cluster: Cluster, world: Arc<World>, namespaces: Vec<String>) -> Follow {
+        let secrets = Arc::new(Secrets::default());
+        let keep = Arc::clone(&secrets).keep(cluster.clone(), Arc::clone(&world));
         Follow {
             cluster,
             world,
             namespaces,
             running: Mutex::default(),
+            secrets,
+            secrets_task: tokio::spawn(keep).abort_handle(),
         }
     }
 
@@ -41,6 +49,10 @@ impl Follow {
         for new in self.world.set_followed(key, objects) {
             // Watched in any case.
             if new.kind == "Program" && new.api_version.starts_with("pulumi.com/") {
+                continue;
+            }
+            if is_secret(&new) {
+                self.secrets.follow();
                 continue;
             }
             let namespace = (!self.namespaces.is_empty()).then(|| new.namespace.clone());
@@ -61,6 +73,7 @@ impl Follow {
 
 impl Drop for Follow {
     fn drop(&mut self) {
+        self.secrets_task.abort();
         let running = self
             .running
             .get_mut()

@@ -24,6 +24,7 @@ mod outside;
 mod place;
 mod programs;
 mod references;
+mod secrets;
 pub mod serve;
 mod store;
 mod watch;

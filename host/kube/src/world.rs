@@ -207,6 +207,15 @@ impl World {
         new
     }
 
+    /// All objects that sources follow.
+    pub fn followed(&self) -> Vec<Followed> {
+        let followers = self
+            .followers
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        followers.keys().cloned().collect()
+    }
+
     /// Asks the sources again that follow this object.
     pub fn followed_changed(&self, followed: &Followed) {
         let Some(handle) = self.engine() else { return };

@@ -5,20 +5,26 @@ pub mod exposition;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 use windlass_cluster::{ControlPlane, FakeKubelet, Image, Images, KubeletOptions};
+use windlass_e2e::world::workspace_root;
 
-use windlass_e2e::world::{plugin_dir, workspace_root};
+pub mod backend;
+pub mod history;
+pub mod replica;
+
+pub use history::History;
+pub use replica::Replica;
 
 /// Image names of the tests.
 pub const AGENT_IMAGE: &str = "test/windlass:1";
 pub const PULUMI_IMAGE: &str = "test/pulumi:1";
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A cluster of its own with an operator on it. Its processes end with it.
 pub struct Operator {
@@ -32,8 +38,10 @@ pub struct Operator {
     pub port: u16,
     /// Port of the archives of Programs.
     pub programs_port: u16,
-    /// Further arguments of `windlass run`.
-    args: Vec<String>,
+    /// The kubeconfig of the operator's process: the administrator's unless a test says otherwise.
+    pub kubeconfig: PathBuf,
+    /// Further arguments of the operator's process.
+    pub arguments: Vec<String>,
 }
 
 impl Operator {
@@ -43,11 +51,19 @@ impl Operator {
     }
 
     /// As `start`, with further arguments of `windlass run`.
-    pub async fn start_with(args: &[&str]) -> Option<Operator> {
+    pub async fn start_with(arguments: &[&str]) -> Option<Operator> {
+        let mut operator = Self::prepare().await?;
+        operator.arguments = arguments.iter().map(ToString::to_string).collect();
+        operator.launch();
+        Some(operator)
+    }
+
+    /// Starts everything but the operator's process; None with a visible reason where something is not at hand.
+    pub async fn prepare() -> Option<Operator> {
         let plane = ControlPlane::start().await?;
         let images = Images::none()
             .with(AGENT_IMAGE, Image::usual())
-            .with(PULUMI_IMAGE, Image::usual());
+            .with(PULUMI_IMAGE, backend::image());
         let options = KubeletOptions {
             images,
             ..KubeletOptions::default()
@@ -76,63 +92,31 @@ impl Operator {
         let namespace = plane.namespace("apps").await;
         let made = plane.kubectl(&["create", "namespace", "operator"]).await;
         assert!(made.status.success(), "{made:?}");
-        let mut operator = Operator {
+        let (port, programs_port) = (free_port(), free_port());
+        Some(Operator {
+            kubeconfig: plane.kubeconfig(),
+            arguments: Vec::new(),
+            programs_port,
             plane,
             kubelet,
             namespace,
             dir,
             child: None,
             starts: 0,
-            port: free_port(),
-            programs_port: free_port(),
-            args: args.iter().map(ToString::to_string).collect(),
-        };
-        operator.launch();
-        Some(operator)
-    }
-
-    fn binaries() -> PathBuf {
-        std::env::var_os("WINDLASS_BIN_DIR")
-            .map_or_else(|| workspace_root().join("target/debug"), PathBuf::from)
+            port,
+        })
     }
 
     /// Starts the operator's process. Each start has a log of its own.
     pub fn launch(&mut self) {
         self.starts += 1;
-        let log = std::fs::File::create(self.log()).expect("a log");
-        let mut command = Command::new(Self::binaries().join("windlass"));
-        command
-            .args([
-                "run",
-                "-v",
-                "--namespace",
-                "operator",
-                "--identity",
-                "operator-0",
-            ])
-            .args([
-                "--agent-image",
-                AGENT_IMAGE,
-                "--workspace-image",
-                PULUMI_IMAGE,
-            ])
-            .arg("--data-dir")
-            .arg(self.dir.path().join("data"))
-            .arg("--plugin-dir")
-            .arg(plugin_dir())
-            .arg("--health-probe-bind-address")
-            .arg(format!("127.0.0.1:{}", self.port))
-            .arg("--program-fs-addr")
-            .arg(format!("127.0.0.1:{}", self.programs_port))
-            .args(["--leader-election-lease-duration", "5s"])
-            .args(["--leader-election-renew-deadline", "4s"])
-            .args(["--leader-election-retry-period", "1s"])
-            .arg("--allow-loopback")
-            .args(&self.args)
-            .env("KUBECONFIG", self.plane.kubeconfig())
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().expect("a log"))
-            .stderr(log);
+        let data = self.dir.path().join("data");
+        let mut command = self.command(
+            "operator-0",
+            &data,
+            [self.port, self.programs_port],
+            &self.log(),
+        );
         self.child = Some(command.spawn().expect("windlass run"));
     }
 
@@ -241,22 +225,27 @@ spec:
         );
     }
 
+    /// Runs kubectl in the namespace and gives its output.
+    ///
+    /// # Panics
+    /// When it fails, with what it says.
+    pub async fn kubectl(&self, arguments: &[&str]) -> String {
+        let mut all = vec!["-n", self.namespace.as_str()];
+        all.extend(arguments);
+        let output = self.plane.kubectl(&all).await;
+        assert!(
+            output.status.success(),
+            "kubectl {arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
     /// An object of the namespace as JSON; none if there is none.
     pub async fn get(&self, kind: &str, name: &str) -> Option<Value> {
-        let output = self
-            .plane
-            .kubectl(&[
-                "get",
-                kind,
-                name,
-                "-n",
-                &self.namespace,
-                "-o",
-                "json",
-                "--ignore-not-found",
-            ])
-            .await;
-        serde_json::from_slice(&output.stdout).ok()
+        let mut arguments = vec!["get", kind, name, "-n", &self.namespace];
+        arguments.extend(["-o", "json", "--ignore-not-found"]);
+        serde_json::from_slice(&self.plane.kubectl(&arguments).await.stdout).ok()
     }
 
     /// All objects of a kind in the namespace.
@@ -309,6 +298,22 @@ spec:
     /// Waits until a Stack is Ready at its present generation.
     pub async fn ready(&self, name: &str) -> Value {
         self.stack_when(name, "Ready", is_ready).await
+    }
+
+    /// Waits until something is so, at most this long.
+    ///
+    /// # Panics
+    /// When it is not in time, with what the operator said.
+    pub async fn until(&self, what: &str, limit: Duration, mut is: impl AsyncFnMut() -> bool) {
+        let begun = Instant::now();
+        while !is().await {
+            assert!(
+                begun.elapsed() < limit,
+                "not within {limit:?}: {what}\n{}",
+                self.logs()
+            );
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 
     /// Waits until an object is gone.

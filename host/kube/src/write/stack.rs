@@ -17,6 +17,9 @@ use crate::write::outputs::stack_outputs_name;
 use crate::write::workspace::{is_ours, tls_secret_name};
 use crate::write::{add_finalizer, remove_finalizer};
 
+/// Finalizer by which the garbage collector is asked to leave the children of what is deleted.
+const ORPHAN: &str = "orphan";
+
 impl KubeStore {
     fn stored(&self, key: &Key) -> Result<std::sync::Arc<Stack>, StoreError> {
         self.world
@@ -102,23 +105,37 @@ impl KubeStore {
         Ok(())
     }
 
-    /// What was made after the deletion had begun has no owner, and nobody else takes it away.
-    async fn delete_unowned(&self, key: &Key) -> Result<(), StoreError> {
-        let unowned = self
+    /// What nobody else takes away: made after the deletion had begun, it has no owner; and of a Stack that is deleted
+    /// with its children orphaned, nothing has. Neither is of use to anybody.
+    async fn delete_unowned(&self, key: &Key, stack: &Stack) -> Result<(), StoreError> {
+        let workspace = self
             .world
             .workspaces
             .get(&key.namespace, &key.name)
-            .filter(|workspace| {
+            .filter(|workspace| is_ours(workspace));
+        let finalizers = stack.metadata.finalizers.iter().flatten();
+        let orphans = finalizers.into_iter().any(|name| name == ORPHAN);
+        let ran = stack
+            .status
+            .as_ref()
+            .is_some_and(|status| status.last_update.is_some());
+        let collected = match &workspace {
+            Some(workspace) => {
                 let owners = workspace.metadata.owner_references.as_ref();
-                owners.is_none_or(Vec::is_empty) && is_ours(workspace)
-            });
-        let Some(workspace) = unowned else {
-            return Ok(());
+                !owners.is_none_or(Vec::is_empty)
+            }
+            // Deleted by somebody; without a run there never was one.
+            None => !ran,
         };
+        if collected && !orphans {
+            return Ok(());
+        }
         let namespace = &key.namespace;
-        self.cluster
-            .delete::<Workspace>(namespace, &key.name, workspace.metadata.uid.as_deref())
-            .await?;
+        if let Some(workspace) = workspace {
+            self.cluster
+                .delete::<Workspace>(namespace, &key.name, workspace.metadata.uid.as_deref())
+                .await?;
+        }
         for name in [tls_secret_name(&key.name), stack_outputs_name(&key.name)] {
             self.cluster
                 .delete::<Secret>(namespace, &name, None)
@@ -139,7 +156,7 @@ impl KubeStore {
             return Ok(());
         };
         if stack.metadata.deletion_timestamp.is_some() {
-            self.delete_unowned(key).await?;
+            self.delete_unowned(key, &stack).await?;
         }
         let answer: Lenient<Stack> = self
             .cluster

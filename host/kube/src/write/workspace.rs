@@ -25,6 +25,9 @@ const APPLIED: &str = "windlass.pulumi.com/applied-digest";
 /// How long a mounted token holds; the kubelet renews it in time. An hour is what Kubernetes itself asks for.
 const TOKEN_SECONDS: i64 = 3600;
 
+/// Annotation of a pod: uid of the Workspace that the certificate of its agent names.
+pub const WORKSPACE_UID: &str = "windlass.pulumi.com/workspace-uid";
+
 /// Name of the Secret with the certificate of a workspace's agent.
 pub fn tls_secret_name(workspace: &str) -> String {
     format!("{workspace}-workspace-tls")
@@ -53,6 +56,7 @@ impl KubeStore {
         if let Some(pod) = self.world.pods.get(&key.namespace, &name) {
             return Ok(self.instances.clear_away(key, &pod).await?);
         }
+        self.wait_for_the_end_of_an_earlier_one(key)?;
         let workspace = self.apply_workspace(key, stack).await?;
         self.ensure_pod(key, &workspace, Some(stack), spec_digest, audience)
             .await
@@ -118,6 +122,9 @@ impl KubeStore {
         let mut pod = windlass_pods::pod(workspace, &options)?;
         // So that its end is seen.
         pod.metadata.finalizers = Some(vec![instances::POD_FINALIZER.to_owned()]);
+        // So that its agent is known even if somebody deletes the Workspace from over it.
+        let annotations = pod.metadata.annotations.get_or_insert_default();
+        annotations.insert(WORKSPACE_UID.to_owned(), uid);
         match self.cluster.create(&key.namespace, &pod, MANAGER).await {
             Ok(pod) => self.world.took::<Pod>(pod),
             Err(ApiError::AlreadyExists) => {
@@ -128,6 +135,19 @@ impl KubeStore {
             Err(error) => return Err(error.into()),
         }
         Ok(())
+    }
+
+    /// A Workspace that is being deleted takes what is made under it along when it goes, and its uid with it: a
+    /// foreground deletion of the Stack deletes it, and a destroy then needs another.
+    fn wait_for_the_end_of_an_earlier_one(&self, key: &Key) -> Result<(), ApiError> {
+        let stored = self.world.workspaces.get(&key.namespace, &key.name);
+        let going = stored.is_some_and(|workspace| workspace.metadata.deletion_timestamp.is_some());
+        if !going {
+            return Ok(());
+        }
+        Err(ApiError::Unavailable(format!(
+            "Workspace {key} is being deleted; another one is made when it is gone"
+        )))
     }
 
     /// The Workspace that the Stack asks for, applied unless it is what was applied last.
@@ -146,7 +166,7 @@ impl KubeStore {
                 .annotations
                 .as_ref()
                 .and_then(|annotations| annotations.get(APPLIED));
-            if before == Some(&applied) && stored.metadata.deletion_timestamp.is_none() {
+            if before == Some(&applied) {
                 return Ok((*stored).clone());
             }
         }
