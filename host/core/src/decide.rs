@@ -272,6 +272,11 @@ impl<'a> Live<'a> {
         };
         let name =
             windlass_api::names::update_name(stack_name(self.stack), uid(self.stack), sequence);
+        // It was announced and is not there: never made, or made, run and deleted since, and this status is an old one.
+        // Writing the status again tells, for that is refused to whoever has an old one.
+        let stored = self.stack.status.as_ref();
+        let announced = stored.and_then(|status| status.current_update.as_ref());
+        self.draft.confirm = announced.is_some_and(|update| update.name.as_ref() == Some(&name));
         // A resync that changes nothing is one write to the Stack, at its end: it is not announced.
         if cause != Cause::Resync {
             self.status.current_update = Some(CurrentUpdate {

@@ -20,6 +20,8 @@ pub struct Draft<'a> {
     pub first: Vec<Write>,
     pub finish_update: Vec<Write>,
     status: Option<Write>,
+    /// Write the status even if it is the stored one.
+    pub confirm: bool,
     pub after: Vec<Write>,
     workspace: Option<Write>,
     pub create: Vec<Write>,
@@ -38,6 +40,7 @@ impl<'a> Draft<'a> {
             first: Vec::new(),
             finish_update: Vec::new(),
             status: None,
+            confirm: false,
             after: Vec::new(),
             workspace: None,
             create: Vec::new(),
@@ -139,7 +142,7 @@ impl<'a> Draft<'a> {
                 }
             }
         }
-        if status != stored {
+        if self.confirm || status != stored {
             self.status = Some(Write::PutStatus {
                 status: Box::new(status),
             });
@@ -152,6 +155,7 @@ impl<'a> Draft<'a> {
             first,
             finish_update,
             status,
+            confirm: _,
             after,
             workspace,
             create,

@@ -120,6 +120,19 @@ pub(crate) fn in_flight(
             });
         }
     }
+    // Made again under a number that is used up, by a step that saw an old status: somebody had deleted the first. Its
+    // cause is served.
+    let again = ours(live.stack, &live.s.objects.updates)
+        .find(|update| update.intent.sequence <= recorded && !update.finished());
+    if let Some(update) = again {
+        if let Some(record) = update.started() {
+            return Some(follow(live, update, record));
+        }
+        live.draft.finish_update.push(Write::FinishUpdate {
+            update: update.name.to_owned(),
+            outcome: UpdateOutcome::Superseded,
+        });
+    }
     let Some(update) = newest else {
         // Planned, and never made: it was announced by a step that ended there.
         live.status.current_update = None;

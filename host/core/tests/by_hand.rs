@@ -2,9 +2,9 @@
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
-use windlass_api::conditions::{COMPLETE, FAILED, PROGRESSING, get};
+use windlass_api::conditions::{COMPLETE, PROGRESSING, get};
 use windlass_api::intent::Cause;
-use windlass_api::run::{Operation, ProgramSource};
+use windlass_api::run::{Operation, ProgramSource, RunState};
 use windlass_api::{Update, Workspace};
 use windlass_core::by_hand;
 use windlass_core::decision::{Slot, Write};
@@ -39,6 +39,12 @@ fn reason(world: &World, update: &str, type_: &str) -> (String, String) {
     let status = world.update(update).status.clone().unwrap_or_default();
     let condition = get(&status.conditions, type_).cloned().unwrap();
     (condition.status, condition.reason)
+}
+
+fn ended(world: &World, update: &str) -> RunState {
+    assert!(complete(world, update));
+    let status = world.update(update).status.clone().unwrap_or_default();
+    status.summary.unwrap().state
 }
 
 fn complete(world: &World, update: &str) -> bool {
@@ -206,12 +212,12 @@ fn cancelled_expired_and_lost_ones_end() {
     );
     world.hold_run();
     world.settle();
-    assert_eq!(reason(&world, "a", FAILED).0, "True");
+    assert_eq!(ended(&world, "a"), RunState::Cancelled);
     assert_eq!(world.runs.len(), 1);
     world.kill_workspace(true);
     world.held.clear();
     world.settle();
-    assert_eq!(reason(&world, "b", FAILED).0, "True");
+    assert_eq!(ended(&world, "b"), RunState::Lost);
     assert_eq!(
         world.runs.len(),
         1,

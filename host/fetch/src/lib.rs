@@ -28,7 +28,7 @@ pub use config::{FetchConfig, Limits, Proxy, Unsupported, WorkerCommand};
 pub use credential::Credential;
 pub use error::{ErrorClass, FetchError};
 pub use fetcher::Fetcher;
-pub use poller::{PollRequest, PollState, Poller, Subscription};
+pub use poller::{Pace, PollRequest, PollState, Poller, Subscription};
 pub use request::{Artifact, FetchStats, RefsRequest, TreeRequest};
 pub use ssh::SshConfig;
 pub use store::{GcReport, Lease, TreeInfo, TreeReader};

@@ -311,9 +311,37 @@ impl Subscription {
         }
     }
 
+    /// By which the interval can be changed.
+    pub fn pace(&self) -> Pace {
+        Pace {
+            id: self.id,
+            group: Arc::downgrade(&self.group),
+        }
+    }
+
     /// What is known now.
     pub fn current(&self) -> PollState {
         self.receiver.borrow().clone()
+    }
+}
+
+/// Changes how often somebody's repository is looked at. Does nothing once the subscription has ended.
+#[derive(Clone)]
+pub struct Pace {
+    id: u64,
+    group: Weak<Group>,
+}
+
+impl Pace {
+    /// Time between two looks from now on, at least one second; others may want the same repository more often.
+    pub fn set(&self, interval: Duration) {
+        let Some(group) = self.group.upgrade() else {
+            return;
+        };
+        if let Some(wanted) = locked(&group.members).wanted.get_mut(&self.id) {
+            wanted.interval = interval.max(MIN_INTERVAL);
+        }
+        group.wake.notify_one();
     }
 }
 

@@ -236,6 +236,7 @@ impl Operator {
             cluster: self.cluster.clone(),
             agents: Arc::clone(&agents),
             follow,
+            outside: Arc::clone(&self.outside),
         });
         let tasks = Arc::new(PlaceTasks::new(
             place,

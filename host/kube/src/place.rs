@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use windlass_agent::AgentClient;
@@ -17,6 +18,7 @@ use windlass_tasks::{PULUMI_CLOUD, Place, unavailable};
 use crate::agents::Agents;
 use crate::api::{ApiError, Cluster};
 use crate::follow::Follow;
+use crate::outside::KubeOutside;
 use crate::world::Followed;
 
 /// The variable that names a backend where `spec.backend` does not.
@@ -26,6 +28,7 @@ pub struct KubePlace {
     pub cluster: Cluster,
     pub agents: Arc<Agents>,
     pub follow: Arc<Follow>,
+    pub outside: Arc<KubeOutside>,
 }
 
 impl Place for KubePlace {
@@ -128,6 +131,10 @@ impl Place for KubePlace {
             })
             .collect();
         self.follow.set(key, followed);
+    }
+
+    fn polls(&self, key: &Key, interval: Option<Duration>) {
+        self.outside.subscriptions.pace(key, interval);
     }
 
     fn progress(&self, key: &Key, update: &str, progress: &RunProgress) {

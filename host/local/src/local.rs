@@ -170,6 +170,7 @@ impl Local {
             db: Arc::clone(&db),
             workspaces: Arc::clone(&workspaces),
             observer: Arc::clone(&observer),
+            outside: Arc::clone(&outside),
         });
         let tasks = Arc::new(PlaceTasks::new(place, plugins, fetcher, outputs));
         let settings = Settings {

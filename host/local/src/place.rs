@@ -1,6 +1,7 @@
 //! One machine as the place where workspaces live.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 use windlass_agent::AgentClient;
@@ -15,6 +16,7 @@ use windlass_tasks::{PULUMI_CLOUD, Place, unavailable};
 use crate::config::LocalObserver;
 use crate::db::Db;
 use crate::environment::{CONFIG_MAPS, SECRETS, environment, write_mounts};
+use crate::outside::LocalOutside;
 use crate::process;
 use crate::workspaces::Workspaces;
 
@@ -23,6 +25,7 @@ pub struct LocalPlace {
     pub db: Arc<Db>,
     pub workspaces: Arc<Workspaces>,
     pub observer: Arc<dyn LocalObserver>,
+    pub outside: Arc<LocalOutside>,
 }
 
 impl Place for LocalPlace {
@@ -79,6 +82,10 @@ impl Place for LocalPlace {
 
     /// Every change of a manifest asks whoever may follow it.
     fn follows(&self, _key: &Key, _objects: Vec<ObjectRef>) {}
+
+    fn polls(&self, key: &Key, interval: Option<Duration>) {
+        self.outside.subscriptions.pace(key, interval);
+    }
 
     fn progress(&self, key: &Key, update: &str, progress: &RunProgress) {
         self.observer.progress(key, update, progress);

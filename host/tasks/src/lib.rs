@@ -1,6 +1,7 @@
 //! The engine's tasks: ask plugins, fetch trees, drive runs. The same on one machine and on a cluster; what differs is
 //! behind [`Place`].
 
+mod ending;
 mod failures;
 mod held;
 mod judge;

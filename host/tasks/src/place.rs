@@ -1,6 +1,7 @@
 //! What the tasks need of the place where workspaces live: one machine, or a cluster.
 
 use std::future::Future;
+use std::time::Duration;
 
 use windlass_agent::AgentClient;
 use windlass_api::Stack;
@@ -44,6 +45,9 @@ pub trait Place: Send + Sync + 'static {
 
     /// The objects whose change is to ask the Stack's source again.
     fn follows(&self, key: &Key, objects: Vec<ObjectRef>);
+
+    /// How often the source wants its repository to be looked at; none: it follows nothing there.
+    fn polls(&self, key: &Key, interval: Option<Duration>);
 
     /// How far a run is.
     fn progress(&self, key: &Key, update: &str, progress: &RunProgress);

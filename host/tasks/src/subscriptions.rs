@@ -6,12 +6,16 @@ use std::time::Duration;
 
 use tokio::sync::OnceCell;
 use windlass_engine::{Handle, Key};
-use windlass_fetch::{ErrorClass as FetchClass, FetchError, PollRequest, Poller, Subscription};
+use windlass_fetch::{
+    ErrorClass as FetchClass, FetchError, Pace, PollRequest, Poller, Subscription,
+};
 use windlass_sdk::{ErrorClass, Fault, GitRef};
 use windlass_wasm::Credential;
 
-/// How often a repository is looked at: the shortest interval that a Stack can ask for.
+/// How often a repository is looked at until its Stack's source says: the shortest interval that a Stack can ask for.
 const POLL: Duration = Duration::from_secs(60);
+/// The same for a reference that is not followed. What is known of it serves other Stacks.
+const RARELY: Duration = Duration::from_secs(24 * 3600);
 
 /// What Stacks watch.
 pub struct Subscriptions {
@@ -26,6 +30,7 @@ struct Watched {
     prefixes: Vec<String>,
     subscription: Arc<tokio::sync::Mutex<Subscription>>,
     credential: Option<windlass_fetch::Credential>,
+    paces: [Pace; 2],
     /// Ends with this entry.
     follower: tokio::task::AbortHandle,
 }
@@ -119,8 +124,10 @@ impl Subscriptions {
             credential: credential.clone(),
             interval: POLL,
         };
-        let subscription = Arc::new(tokio::sync::Mutex::new(self.poller.subscribe(request())?));
+        let first = self.poller.subscribe(request())?;
         let mut news = self.poller.subscribe(request())?;
+        let paces = [first.pace(), news.pace()];
+        let subscription = Arc::new(tokio::sync::Mutex::new(first));
         let handle = self.handle.get().cloned();
         let told = key.clone();
         let follower = tokio::spawn(async move {
@@ -139,6 +146,7 @@ impl Subscriptions {
             prefixes: prefixes.to_vec(),
             subscription: Arc::clone(&subscription),
             credential,
+            paces,
             follower,
         };
         self.watched
@@ -146,6 +154,14 @@ impl Subscriptions {
             .unwrap_or_else(PoisonError::into_inner)
             .insert(key, watched);
         Ok(subscription)
+    }
+
+    /// How often a Stack's source wants its repository to be looked at; none: it follows nothing there.
+    pub fn pace(&self, key: &Key, interval: Option<Duration>) {
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        for pace in watched.get(key).into_iter().flat_map(|one| &one.paces) {
+            pace.set(interval.unwrap_or(RARELY));
+        }
     }
 
     /// The Stack is gone: nobody watches for it.

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio_stream::StreamExt;
 use windlass_agent::{AgentClient, ClientError, RunEvent};
 use windlass_api::Stack;
-use windlass_api::intent::RunSummary;
-use windlass_api::run::{ProgramSource, ProjectInfo, RunResult, RunState};
+use windlass_api::run::{ProgramSource, ProjectInfo};
 use windlass_core::by_hand;
 use windlass_core::decision::TaskKind;
 use windlass_core::failure::{Failure, FailureClass};
@@ -36,7 +36,7 @@ pub struct PlaceTasks<P> {
     /// Credentials of resolved artifacts, by Stack: they never stand in a snapshot.
     credentials: Mutex<HashMap<Key, Option<windlass_fetch::Credential>>>,
     /// Runs that ended under this process's eyes.
-    ended_runs: AtomicU32,
+    pub(crate) ended_runs: AtomicU32,
 }
 
 impl<P: Place> PlaceTasks<P> {
@@ -150,6 +150,8 @@ impl<P: Place> PlaceTasks<P> {
             dir,
             poll_after_ms,
         } = resolved.resolution;
+        self.place
+            .polls(&input.key, poll_after_ms.map(Duration::from_millis));
         let workspace_path = matches!(artifact, Artifact::WorkspacePath { .. });
         if workspace_path && !P::WORKSPACE_PATH {
             return Err(invalid(
@@ -359,79 +361,6 @@ impl<P: Place> PlaceTasks<P> {
             .await
             .map_err(|error| agent_failure(&error))?;
         Ok(())
-    }
-
-    /// What a run's end means: the backend adapter judges failures.
-    async fn ended(
-        &self,
-        input: &TaskInput,
-        stack: &Stack,
-        update: &str,
-        result: RunResult,
-    ) -> RunEnd {
-        self.ended_runs.fetch_add(1, Ordering::Relaxed);
-        let RunResult {
-            id: _,
-            operation: _,
-            state,
-            started_at_ms,
-            ended_at_ms,
-            message,
-            failure,
-            outputs,
-            changes,
-            resources,
-            permalink,
-            project,
-            reached_engine,
-        } = result;
-        let evidence = failure.unwrap_or_default();
-        let (mut class, mut reason, mut text) = (None, None, message);
-        let mut stale_locks = Vec::new();
-        if state != RunState::Succeeded {
-            let judged = self.judge(input, stack, state, &evidence, &text).await;
-            class = Some(judged.class.as_str().to_owned());
-            reason = Some(judged.reason);
-            text = judged.message;
-            stale_locks = self.stale_locks(input, stack, &evidence).await;
-        }
-        let masked = outputs.as_ref().map(|outputs| {
-            outputs
-                .iter()
-                .map(|(name, output)| {
-                    let shown = if output.secret {
-                        Value::String(windlass_api::names::MASKED_OUTPUT.to_owned())
-                    } else {
-                        output.value.clone()
-                    };
-                    (name.clone(), shown)
-                })
-                .collect()
-        });
-        let has_outputs = outputs.is_some();
-        if let Some(outputs) = outputs {
-            self.outputs.hold(update, outputs);
-        }
-        let summary = RunSummary {
-            state,
-            class,
-            reason,
-            message: text,
-            changes,
-            resources,
-            outputs: masked,
-            permalink,
-            project,
-            reached_engine,
-            stale_locks,
-            started_at_ms,
-            ended_at_ms,
-        };
-        RunEnd {
-            update: update.to_owned(),
-            summary,
-            has_outputs,
-        }
     }
 }
 
