@@ -151,25 +151,7 @@ async fn a_run_that_dies_is_recorded_as_lost_and_made_up_for() {
         (2, 1)
     );
     assert!(operator.locks().is_empty(), "{:?}", operator.locks());
-    let second = pod(&operator).await;
-    assert_ne!(second, first);
-
-    // The container is killed; it starts again in its pod, where the journal is.
-    begin(&operator, 2, 5_000).await;
-    operator
-        .kubelet
-        .kill_container(&operator.namespace, "slow-workspace-0", "pulumi")
-        .unwrap();
-    ended(&operator, 2).await;
-    let later = &updates(&operator).await[all.len()..];
-    assert!(later[0].1 && later[0].2.is_some(), "{later:?}");
-    made_up_for(&later[1..]);
-    assert_eq!(
-        (done(&operator, "update-begun"), done(&operator, "update")),
-        (4, 2)
-    );
-    assert!(operator.locks().is_empty(), "{:?}", operator.locks());
-    assert_eq!(pod(&operator).await, second);
+    assert_ne!(pod(&operator).await, first);
 }
 
 /// The lock that the dead run left stops at most one run, and is released by the next.
