@@ -12,6 +12,8 @@ use windlass_operator::{Operator, backend, condition, is_ready};
 /// The name of the Stack, its Program and its project.
 const SLOW: &str = "slow";
 const LIMIT: Duration = Duration::from_secs(120);
+/// Each test has a control plane of its own, and times that a machine with several of them would not keep: one at a time.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// Asks for a run that takes so many milliseconds, and waits until it is in the middle of it.
 async fn begin(operator: &Operator, round: usize, pause: u32) {
@@ -81,6 +83,7 @@ async fn a_run_outlives_whoever_watches_it() {
     if !backend::has_provider() {
         return;
     }
+    let _alone = ALONE.lock().await;
     let Some(mut operator) = Operator::start().await else {
         return;
     };
@@ -123,6 +126,7 @@ async fn a_run_that_dies_is_recorded_as_lost_and_made_up_for() {
     if !backend::has_provider() {
         return;
     }
+    let _alone = ALONE.lock().await;
     let Some(operator) = Operator::start().await else {
         return;
     };
@@ -192,6 +196,7 @@ async fn a_leader_that_was_frozen_does_nothing_when_it_is_thawed() {
     if !backend::has_provider() {
         return;
     }
+    let _alone = ALONE.lock().await;
     let Some(mut operator) = Operator::prepare().await else {
         return;
     };
