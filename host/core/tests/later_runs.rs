@@ -425,3 +425,59 @@ fn old_updates_go_once_enough_newer_ones_are_there() {
     world.request("after").settle();
     assert_eq!(world.last().sequence, 8, "numbers go on");
 }
+
+#[test]
+fn an_update_made_again_under_a_used_number_is_not_run() {
+    let mut world = ready(json!({}));
+    assert_eq!(world.runs.len(), 1);
+    // Somebody deleted the first; a step with an old status made it again.
+    let mut again = world.s.objects.updates.remove(0);
+    let name = again.metadata.name.clone().unwrap();
+    again.status = None;
+    again.metadata.finalizers = Some(vec![windlass_api::names::FINALIZER.to_owned()]);
+    world.s.objects.updates.push(again);
+    world.settle();
+    assert_eq!(world.runs.len(), 1);
+    let left = world.update(&name);
+    assert_eq!(left.metadata.finalizers, None);
+    let conditions = &left.status.as_ref().unwrap().conditions;
+    let complete = windlass_api::conditions::get(conditions, windlass_api::conditions::COMPLETE);
+    assert_eq!(complete.unwrap().reason, "Superseded");
+    assert_eq!(world.last().sequence, 1);
+}
+
+#[test]
+fn what_was_announced_and_is_not_there_is_made_only_with_a_status_that_is_new() {
+    let mut world = ready(json!({}));
+    world.s.source_signal += 1;
+    world.revision = "r2".into();
+    // The step that announces it ends before it makes it.
+    let decision = loop {
+        let decision = world.decide();
+        let made = |write: &Write| matches!(write, Write::CreateUpdate { .. });
+        if decision.writes.iter().any(made) {
+            break decision;
+        }
+        world.step();
+    };
+    let announced = decision
+        .writes
+        .iter()
+        .position(|write| matches!(write, Write::PutStatus { .. }))
+        .unwrap();
+    let from = world.s.objects.clone();
+    world.perform_some(&decision, &from, announced + 1);
+    let decision = world.decide();
+    let order: Vec<bool> = decision
+        .writes
+        .iter()
+        .filter_map(|write| match write {
+            Write::PutStatus { .. } => Some(true),
+            Write::CreateUpdate { .. } => Some(false),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(order, [true, false]);
+    world.settle();
+    assert_eq!(world.runs.len(), 2);
+}

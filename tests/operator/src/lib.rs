@@ -89,6 +89,7 @@ impl Operator {
             "{}",
             String::from_utf8_lossy(&applied.stderr)
         );
+        served(&plane).await;
         let namespace = plane.namespace("apps").await;
         let made = plane.kubectl(&["create", "namespace", "operator"]).await;
         assert!(made.status.success(), "{made:?}");
@@ -159,7 +160,15 @@ impl Operator {
         let output = self
             .plane
             .kubectl_with(
-                &["apply", "-n", &self.namespace, "-f", "-"],
+                // Checked by the API server; kubectl's own check begins with megabytes of schemas.
+                &[
+                    "apply",
+                    "--validate=false",
+                    "-n",
+                    &self.namespace,
+                    "-f",
+                    "-",
+                ],
                 text.as_bytes(),
             )
             .await;
@@ -334,6 +343,25 @@ spec:
 impl Drop for Operator {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// Waits until the definitions that were applied are served.
+async fn served(plane: &ControlPlane) {
+    let begun = Instant::now();
+    loop {
+        let asked = plane
+            .kubectl(&["get", "stacks,programs,workspaces,updates"])
+            .await;
+        if asked.status.success() {
+            return;
+        }
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "the definitions are not served: {}",
+            String::from_utf8_lossy(&asked.stderr)
+        );
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 

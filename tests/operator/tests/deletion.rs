@@ -126,12 +126,15 @@ async fn whatever_becomes_of_the_children_resources_are_destroyed_and_nothing_is
         destroyed_with(&operator, "background", "background"),
         destroyed_with(&operator, "foreground", "foreground"),
         destroyed_with(&operator, "orphan", "orphan"),
+    );
+    tokio::join!(
         kept(&operator, "kept", "background"),
         kept(&operator, "orphankept", "orphan"),
         never_ran(&operator),
     );
     a_missing_secret_is_named(&mut operator).await;
     the_controllers_are_away(&operator).await;
+    a_namespace_waits_for_what_may_still_be_destroyed(&mut operator).await;
 }
 
 /// Nobody collects garbage during the destroy; whoever comes back finds what is his.
@@ -168,13 +171,10 @@ async fn the_controllers_are_away(operator: &Operator) {
     assert_eq!(done.iter().filter(|o| *o == "delete thing").count(), 1);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_namespace_waits_for_what_may_still_be_destroyed() {
-    let Some(mut operator) = Operator::start().await else {
-        return;
-    };
-    deployed(&operator, "doomed", &destroying("doomed")).await;
-    deployed(&operator, "free", "programRef: {name: free}").await;
+/// In a namespace that is being deleted nothing can be run: the Stack says what to do, and holds the namespace.
+async fn a_namespace_waits_for_what_may_still_be_destroyed(operator: &mut Operator) {
+    deployed(operator, "doomed", &destroying("doomed")).await;
+    deployed(operator, "free", "programRef: {name: free}").await;
     let doomed = operator.namespace.clone();
     operator
         .kubectl(&["delete", "namespace", &doomed, "--wait=false"])
@@ -201,7 +201,7 @@ async fn a_namespace_waits_for_what_may_still_be_destroyed() {
     operator.gone("pod", "doomed-workspace-0").await;
     operator
         .until("only the Stack is left", LIMIT, async || {
-            left(&operator, "doomed").await == ["Stack/doomed"]
+            left(operator, "doomed").await == ["Stack/doomed"]
         })
         .await;
 

