@@ -158,6 +158,34 @@ async fn a_run_that_dies_is_recorded_as_lost_and_made_up_for() {
     assert_ne!(pod(&operator).await, first);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_dies_starts_again_and_makes_up_for_its_run() {
+    if !backend::has_provider() {
+        return;
+    }
+    let _alone = ALONE.lock().await;
+    let Some(operator) = Operator::start().await else {
+        return;
+    };
+    deployed(&operator).await;
+    let first = pod(&operator).await;
+    begin(&operator, 1, 5_000).await;
+    operator
+        .kubelet
+        .kill_container(&operator.namespace, "slow-workspace-0", "pulumi")
+        .unwrap();
+    ended(&operator, 1).await;
+    let all = updates(&operator).await;
+    assert!(all[1].1 && all[1].2.is_some(), "{all:?}");
+    made_up_for(&all[2..]);
+    assert_eq!(
+        (done(&operator, "update-begun"), done(&operator, "update")),
+        (2, 1)
+    );
+    assert!(operator.locks().is_empty(), "{:?}", operator.locks());
+    assert_eq!(pod(&operator).await, first, "the pod was replaced");
+}
+
 /// The lock that the dead run left stops at most one run, and is released by the next.
 fn made_up_for(runs: &[(i64, bool, Option<String>)]) {
     let (last, before) = runs.split_last().unwrap();
