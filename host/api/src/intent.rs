@@ -114,7 +114,6 @@ pub struct RunRecord {
     pub at_ms: i64,
     /// What runs, of an Update that was made by hand: its specification pins nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::schema::typed_free_object")]
     pub intent: Option<Box<RunIntent>>,
 }
 

@@ -40,6 +40,8 @@ pub struct PollState {
     pub refs: Option<Result<Arc<Vec<RemoteRef>>, FetchError>>,
     /// Looks so far.
     pub polls: u64,
+    /// When the last look ended; `None` before it.
+    pub looked: Option<Instant>,
 }
 
 type Lister = dyn Fn(RefsRequest) -> BoxFuture<'static, Result<Arc<Vec<RemoteRef>>, FetchError>>
@@ -66,6 +68,8 @@ struct Group {
     state: watch::Sender<PollState>,
     /// Something changed that may bring the next look forward.
     wake: Notify,
+    /// Counts the looks, also those that bring no news.
+    looks: watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -127,6 +131,7 @@ impl Poller {
                 let (state, _) = watch::channel(PollState {
                     refs: None,
                     polls: 0,
+                    looked: None,
                 });
                 let url = reader.address.as_str().to_owned();
                 let (members, wake) = (Mutex::default(), Notify::new());
@@ -136,6 +141,7 @@ impl Poller {
                     members,
                     state,
                     wake,
+                    looks: watch::channel(0).0,
                 });
                 groups.insert(reader.clone(), Arc::clone(&group));
                 (group, true)
@@ -265,12 +271,14 @@ async fn run(shared: Weak<Shared>, group: Arc<Group>) {
         };
         group.state.send_if_modified(|state| {
             state.polls = polls;
+            state.looked = Some(Instant::now());
             let news = state.refs.as_ref() != Some(&refs);
             if news {
                 state.refs = Some(refs);
             }
             news
         });
+        group.looks.send_replace(polls);
         while let Some(pause) = group.pause(polls, failures) {
             if locked(&group.members).wanted.is_empty() {
                 return;
@@ -317,6 +325,16 @@ impl Subscription {
             id: self.id,
             group: Arc::downgrade(&self.group),
         }
+    }
+
+    /// Has the repository looked at now, whatever the interval, and waits for what comes of it.
+    pub async fn look_again(&mut self) -> PollState {
+        let mut looks = self.group.looks.subscribe();
+        locked(&self.group.members).due = true;
+        self.group.wake.notify_one();
+        // It cannot end before this subscription does.
+        let _ = looks.changed().await;
+        self.receiver.borrow_and_update().clone()
     }
 
     /// What is known now.

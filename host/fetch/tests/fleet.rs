@@ -162,3 +162,37 @@ async fn failures_are_told_and_recovered_from() {
     server.set_behaviour("r.git", Behaviour::Serve);
     assert!(news(&mut one).await.refs.unwrap().is_ok());
 }
+
+#[tokio::test]
+async fn whoever_asks_again_hears_the_same_failure_again_and_then_that_it_is_over() {
+    let server = GitServer::start().await.unwrap();
+    let repo = server.repo("r.git").unwrap();
+    repo.commit("main", &[("a", "100644", b"1")]).unwrap();
+    let closed = Access::Basic {
+        user: "u".into(),
+        pass: "p".into(),
+    };
+    server.set_access("r.git", closed);
+    let (fetcher, _dir) = fetcher();
+    let poller = Poller::new(fetcher);
+    let hour = Duration::from_secs(3600);
+    let mut subscription = poller
+        .subscribe(watch(&server.url("r.git"), "refs/heads/", hour))
+        .unwrap();
+    assert!(news(&mut subscription).await.refs.unwrap().is_err());
+    let again = tokio::time::timeout(Duration::from_secs(30), subscription.look_again());
+    let state = again
+        .await
+        .expect("the same failure is no news, but an answer");
+    assert!(state.refs.unwrap().is_err());
+    assert_eq!(state.polls, 2);
+    server.set_access("r.git", Access::Public);
+    let state = subscription.look_again().await;
+    assert!(state.refs.unwrap().is_ok());
+
+    // From now on it is looked at often.
+    let polls = state.polls;
+    subscription.pace().set(Duration::from_secs(1));
+    repo.commit("main", &[("a", "100644", b"2")]).unwrap();
+    assert!(news(&mut subscription).await.polls > polls);
+}

@@ -14,6 +14,8 @@ use windlass_wasm::Credential;
 
 /// How often a repository is looked at until its Stack's source says: the shortest interval that a Stack can ask for.
 const POLL: Duration = Duration::from_secs(60);
+/// A failure younger than this is not asked for again: many may try at the same time.
+const FRESH: Duration = Duration::from_secs(5);
 /// The same for a reference that is not followed. What is known of it serves other Stacks.
 const RARELY: Duration = Duration::from_secs(24 * 3600);
 
@@ -100,10 +102,16 @@ impl Subscriptions {
             None => self.subscribe(key, url, prefixes, credential)?,
         };
         let mut subscription = subscription.lock().await;
-        if let Some(Ok(refs)) = subscription.current().refs {
-            return Ok(refs);
-        }
-        match subscription.changed().await.refs {
+        let now = subscription.current();
+        let fresh = now.looked.is_some_and(|at| at.elapsed() < FRESH);
+        let state = match &now.refs {
+            Some(Ok(_)) => now,
+            // Others have just heard the same.
+            Some(Err(_)) if fresh => now,
+            Some(Err(_)) => subscription.look_again().await,
+            None => subscription.changed().await,
+        };
+        match state.refs {
             Some(known) => known,
             None => Err(FetchError::WorkerFailed {
                 detail: "the poller has no answer".into(),
