@@ -73,6 +73,7 @@ impl Operator {
             "{}",
             String::from_utf8_lossy(&applied.stderr)
         );
+        served(&plane).await;
         let namespace = plane.namespace("apps").await;
         let made = plane.kubectl(&["create", "namespace", "operator"]).await;
         assert!(made.status.success(), "{made:?}");
@@ -329,6 +330,24 @@ spec:
 impl Drop for Operator {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// Waits until the API server serves the kinds: a definition that is stored is not served yet.
+async fn served(plane: &ControlPlane) {
+    let begun = Instant::now();
+    loop {
+        let kinds = "stacks.pulumi.com,programs.pulumi.com,workspaces.auto.pulumi.com,updates.auto.pulumi.com";
+        let listed = plane.kubectl(&["get", kinds, "--all-namespaces"]).await;
+        if listed.status.success() {
+            return;
+        }
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "{}",
+            String::from_utf8_lossy(&listed.stderr)
+        );
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
