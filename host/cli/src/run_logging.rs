@@ -5,15 +5,15 @@ use clap::{Args, ValueEnum};
 use crate::args::{LogFormat, Logging};
 use crate::run_args::boolean;
 
-/// What each level lets through: of this program's own crates more than of others'.
-const INFO: &str = "warn,windlass=info,windlass_kube=info,windlass_engine=info,windlass_tasks=info,windlass_fetch=info,windlass_wasm=info";
-const DEBUG: &str = "info,windlass=debug,windlass_kube=debug,windlass_engine=debug,windlass_tasks=debug,windlass_fetch=debug,windlass_wasm=debug";
+/// What a level lets through: of this program's own crates, whose names begin alike, more than of others'.
+const INFO: &str = "warn,windlass=info";
+const DEBUG: &str = "info,windlass=debug";
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options of the Pulumi Kubernetes Operator")]
 pub struct Zap {
-    /// What is logged: debug, info, error, panic, or a number, 1 for debug and more for everything. Without it -v and
-    /// RUST_LOG decide.
+    /// What is logged: debug, info, error, panic, or a number, 1 for debug and more for everything. -v and RUST_LOG
+    /// override it.
     #[arg(long, value_name = "LEVEL", value_parser = level)]
     zap_log_level: Option<Level>,
     /// json is --log-format json, console is --log-format text.

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use windlass_operator::exposition::{Samples, parse};
 use windlass_operator::{Operator, free_port};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 const PROGRAM: &str = r#"
 apiVersion: pulumi.com/v1
@@ -144,7 +144,8 @@ async fn metrics_are_for_those_who_may_read_them_and_tell_of_what_happens() {
     // Before there is anything.
     let leads = async || {
         let samples = scraper.samples().await;
-        (samples["windlass_leader"] == 1.0).then_some(samples)
+        (samples["windlass_leader"] == 1.0 && samples.contains_key("stacks_active"))
+            .then_some(samples)
     };
     let before = until(&operator, "leading", leads).await;
     assert_eq!(before["stacks_active"], 0.0);
