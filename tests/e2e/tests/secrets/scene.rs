@@ -53,7 +53,8 @@ impl Scene {
              passphrase: {PASSPHRASE}}}\n---\napiVersion: v1\nkind: Secret\nmetadata: {{name: loud}}\nstringData: {{LOUD: \
              {VARIABLES}}}\n---\napiVersion: v1\nkind: Secret\nmetadata: {{name: git}}\nstringData: {{username: git, \
              password: {GIT}}}\n---\napiVersion: v1\nkind: Secret\nmetadata: {{name: wrong}}\nstringData: {{username: git, \
-             password: {GIT_WRONG}}}\n"
+             password: {GIT_WRONG}}}\n---\napiVersion: v1\nkind: Secret\nmetadata: {{name: broken}}\nstringData: {{token: \
+             \"{GIT_TOKEN}\\nmore\"}}\n"
         );
         world.write("secrets.yaml", &secrets);
         let recorder = Recorder::new(&world);
@@ -87,7 +88,7 @@ impl Scene {
         self.stack(name, "@STATE@", &format!("programRef: {{name: {name}}}\n"));
     }
 
-    fn write_program(&self, name: &str, program: &str) {
+    pub fn write_program(&self, name: &str, program: &str) {
         let body: String = program.lines().map(|line| format!("  {line}\n")).collect();
         self.world.write(
             &format!("program-{name}.yaml"),
