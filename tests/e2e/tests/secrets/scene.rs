@@ -212,7 +212,7 @@ fn belongs(canary: &str) -> Vec<&'static str> {
     }
     if canary == DATABASE {
         // A run is started with the backend's address, and a person's commands later use the same.
-        may.extend(["/state/journal.jsonl", "/state/last-env.json"]);
+        may.extend(["/state/journal.jsonl", "/state/last-run.json"]);
     }
     may
 }
