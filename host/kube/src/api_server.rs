@@ -5,9 +5,8 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::ListParams;
 
-use crate::api::{Cluster, within};
+use crate::api::Cluster;
 
 /// Names that every cluster gives its API server.
 const NAMES: [&str; 4] = [
@@ -26,8 +25,9 @@ pub struct ApiServer {
 
 impl ApiServer {
     /// Asks everybody who knows: the client's configuration, the environment, the service and its endpoints. What the
-    /// operator may not read is left out: the name, and the address that pods know it by, are known without it.
-    pub async fn find(cluster: &Cluster, url: &http::Uri) -> ApiServer {
+    /// operator may not read is left out: the name, and the address that pods know it by, are known without it. So are the
+    /// last two where the operator looks after some namespaces only, and has no business in others.
+    pub async fn find(cluster: &Cluster, url: &http::Uri, everywhere: bool) -> ApiServer {
         let mut found = ApiServer {
             names: NAMES.into_iter().map(str::to_owned).collect(),
             addresses: BTreeSet::new(),
@@ -43,27 +43,32 @@ impl ApiServer {
         if let Ok(host) = std::env::var("KUBERNETES_SERVICE_HOST") {
             found.add(&host);
         }
+        if everywhere {
+            found.ask(cluster).await;
+        }
+        found
+    }
+
+    async fn ask(&mut self, cluster: &Cluster) {
         match cluster.get::<Service>("default", "kubernetes").await {
             Ok(service) => {
                 let spec = service.and_then(|service| service.spec);
                 for address in spec.and_then(|spec| spec.cluster_ips).unwrap_or_default() {
-                    found.add(&address);
+                    self.add(&address);
                 }
             }
             Err(error) => tracing::debug!(%error, "the service of the API server"),
         }
-        let params = ListParams::default().labels("kubernetes.io/service-name=kubernetes");
-        match within(cluster.api::<EndpointSlice>("default").list(&params)).await {
-            Ok(slices) => {
-                for slice in slices {
-                    for endpoint in slice.endpoints.into_iter().flatten() {
-                        endpoint.addresses.iter().for_each(|one| found.add(one));
-                    }
+        // The API server makes it itself, under the service's own name.
+        match cluster.get::<EndpointSlice>("default", "kubernetes").await {
+            Ok(slice) => {
+                let endpoints = slice.and_then(|slice| slice.endpoints);
+                for endpoint in endpoints.into_iter().flatten() {
+                    endpoint.addresses.iter().for_each(|one| self.add(one));
                 }
             }
             Err(error) => tracing::debug!(%error, "the endpoints of the API server"),
         }
-        found
     }
 
     fn add(&mut self, text: &str) {

@@ -92,7 +92,7 @@ impl Operator {
             counters: counters.clone(),
         };
         crate::definitions::check(&cluster).await?;
-        let mut api_server = ApiServer::find(&cluster, &url).await;
+        let mut api_server = ApiServer::find(&cluster, &url, config.namespaces.is_empty()).await;
         if config.allow_loopback {
             api_server = api_server.without_loopback();
         }
