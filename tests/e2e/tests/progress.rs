@@ -38,15 +38,13 @@ fn a_run_that_takes_its_time_says_how_far_it_is() {
         || {
             let updates = world.updates("long");
             let going_on = updates.into_iter().find(|one| !is_true(one, "Complete"))?;
-            (going_on["status"]["progress"]["done"] == 1).then_some(going_on)
+            // The slow one may not be known yet when the quick one is done.
+            let progress = &going_on["status"]["progress"];
+            (progress["done"] == 1 && progress["total"] == 2).then_some(going_on)
         },
     );
     let progress = &update["status"]["progress"];
-    assert_eq!(
-        (&progress["stage"], &progress["total"]),
-        (&"running".into(), &2.into()),
-        "{progress}"
-    );
+    assert_eq!(progress["stage"], "running", "{progress}");
     assert!(
         progress["current"]
             .as_str()
