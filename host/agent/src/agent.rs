@@ -4,13 +4,13 @@
 
 mod board;
 mod mask;
+mod options;
 mod reporter;
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use windlass_api::run::{InterruptCause, OutputValue, RunRequest, RunResult, RunState};
 
@@ -18,47 +18,16 @@ use mask::{masked_request, masked_result};
 use reporter::Reporter;
 
 pub use board::{LogLine, Look, Run};
+pub use options::Options;
 
 use crate::cli::Finder;
-use crate::environment::{self, Env};
+use crate::environment;
 use crate::journal::{Journal, JournalError, Memory, Record, Told};
 use crate::login::Logins;
 use crate::run::{self, Workspace};
 use crate::slot::{Slot, Taken};
 use crate::supervise::{self, Claim};
 use crate::tree::Trees;
-
-/// How an agent is set up.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Directory that relative names in requests belong to.
-    pub workspace: PathBuf,
-    /// The agent's own directory.
-    pub state_dir: PathBuf,
-    /// The environment that CLI processes inherit.
-    pub env: Env,
-    /// The binary to start as supervisor; this very one unless a test says otherwise.
-    pub supervisor: PathBuf,
-    /// From the first signal to the second.
-    pub interrupt_grace: Duration,
-    /// Directories that absolute names of files in requests may lead into: what is mounted for the runs.
-    pub mounts: Vec<PathBuf>,
-    /// Token of the workspace's service account, for logins by exchange.
-    pub login_token_file: Option<PathBuf>,
-    /// Verbosity of the CLI's own log; none is the CLI's silence.
-    pub pulumi_log_level: Option<u8>,
-    /// The agent has a pod for itself: a person who comes there finds the program in the workspace directory, the
-    /// stack selected, and the CLI's own home where it always is.
-    pub in_pod: bool,
-    /// Memory that the agent's own buffers are to respect, in bytes; none if nobody said.
-    pub memory: Option<u64>,
-}
-
-/// A small part of the memory: the rest is the CLI's.
-fn log_bytes(memory: Option<u64>) -> usize {
-    let share = memory.and_then(|m| usize::try_from(m / 16).ok());
-    share.map_or(board::BYTES_KEPT, |s| s.clamp(256 << 10, board::BYTES_KEPT))
-}
 
 /// Why the agent refuses a request.
 #[derive(Debug, thiserror::Error)]
@@ -172,7 +141,7 @@ impl Agent {
             mounts,
             home,
             in_pod,
-            log_bytes: log_bytes(memory),
+            log_bytes: options::log_bytes(memory),
             logins: Logins::new(login_token_file),
             pulumi_log_level,
             trees: Trees::new(state_dir.join("trees")),

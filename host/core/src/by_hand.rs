@@ -10,7 +10,7 @@ mod source;
 use windlass_api::conditions::{COMPLETE, PROGRESSING, get, update_reason};
 use windlass_api::intent::{Cause, RunIntent, RunRecord};
 use windlass_api::names::FINALIZER;
-use windlass_api::run::{Operation, ProgramSource};
+use windlass_api::run::ProgramSource;
 use windlass_api::{ObjectMeta, Stack, Update, Workspace};
 
 pub use request::request;
@@ -18,6 +18,7 @@ pub use request::request;
 use crate::decide::Live;
 use crate::decision::{Activity, Decision, Write};
 use crate::digest::digest;
+use crate::failure::{Failure, FailureClass};
 use crate::run::{self, Ours};
 use crate::snapshot::{InstancePhase, Objects, Snapshot};
 use crate::time::Timestamp;
@@ -93,17 +94,7 @@ pub(crate) fn decide(snapshot: &Snapshot) -> Decision {
     let stack = stack(objects).unwrap_or_default();
     let mut live = Live::new(snapshot, &stack);
     // What a Stack left behind goes; what people made stays.
-    for update in &objects.updates {
-        if update.spec.intent.is_some() {
-            let name = update.metadata.name.clone().unwrap_or_default();
-            live.draft.release.push(Write::ReleaseUpdate {
-                update: name.clone(),
-            });
-            live.draft
-                .release
-                .push(Write::DeleteUpdate { update: name });
-        }
-    }
+    live.draft.delete_updates_of_the_stack();
     let open = tend(&mut live, false);
     match &objects.by_hand {
         Some(workspace) if workspace.metadata.deletion_timestamp.is_none() => {
@@ -126,7 +117,7 @@ pub(crate) fn decide(snapshot: &Snapshot) -> Decision {
 pub(crate) fn tend(live: &mut Live<'_>, own_open: bool) -> bool {
     let snapshot = live.s;
     let objects = &snapshot.objects;
-    for update in updates(objects).filter(|update| is_over(update)) {
+    for update in updates(objects).filter(|update| run::finished(update)) {
         clean_up(live, update);
     }
     if let Some(update) = started(objects).next() {
@@ -136,7 +127,7 @@ pub(crate) fn tend(live: &mut Live<'_>, own_open: bool) -> bool {
         return true;
     }
     let next = updates(objects)
-        .filter(|update| !is_over(update))
+        .filter(|update| !run::finished(update))
         .min_by_key(|update| {
             let metadata = &update.metadata;
             (
@@ -151,11 +142,6 @@ pub(crate) fn tend(live: &mut Live<'_>, own_open: bool) -> bool {
         Some(update) => start(live, update, own_open),
         None => false,
     }
-}
-
-fn is_over(update: &Update) -> bool {
-    let status = update.status.as_ref();
-    status.is_some_and(|status| windlass_api::conditions::is_true(&status.conditions, COMPLETE))
 }
 
 /// A finished Update lets go at once, and goes when its time is over (`ttlAfterCompleted`).
@@ -199,105 +185,78 @@ fn clean_up(live: &mut Live<'_>, update: &Update) {
 }
 
 fn start(live: &mut Live<'_>, update: &Update, own_open: bool) -> bool {
-    let objects = &live.s.objects;
     let name = update.metadata.name.clone().unwrap_or_default();
-    let operation = match update.spec.operation() {
-        Ok(operation) => operation,
-        Err(error) => {
-            end_unrun(live, name, update_reason::FAILED, &error.to_string());
-            return true;
-        }
-    };
-    let asked_to_end = update.metadata.deletion_timestamp.is_some()
-        || update
-            .metadata
-            .annotations
-            .iter()
-            .flatten()
-            .any(|(annotation, _)| annotation == run::CANCEL_ANNOTATION);
-    if asked_to_end {
+    if let Err(error) = update.spec.operation() {
+        end_unrun(live, name, update_reason::FAILED, error.to_string());
+        return true;
+    }
+    if run::cancel_requested(update) {
+        // One that is being deleted is gone by itself: it never had a finalizer.
         if update.metadata.deletion_timestamp.is_none() {
-            end_unrun(
-                live,
-                name,
-                update_reason::CANCELED,
-                "cancelled on request before it started",
-            );
+            let message = "cancelled on request before it started";
+            end_unrun(live, name, update_reason::CANCELED, message.to_owned());
         }
         return false;
     }
-    if own_open {
-        waits(
-            live,
-            update,
-            update_reason::WORKSPACE_NOT_READY,
-            "another run goes on in this workspace",
-        );
-        return false;
-    }
-    let planned = if objects.stack.is_some() {
-        beside_a_stack(live, update, operation)
-    } else {
-        match &objects.by_hand {
-            Some(workspace) => on_its_own(live, workspace, update),
-            None => Err((
-                update_reason::WORKSPACE_NOT_FOUND,
-                "there is no Workspace of this name".to_owned(),
-            )),
+    match ready(live, update, own_open) {
+        Ok(Some(record)) => {
+            live.draft.start.push(Write::RecordStart {
+                update: name,
+                record,
+            });
+            true
         }
-    };
-    let intent = match planned {
-        Ok(Some(intent)) => intent,
         // Tasks are under way.
-        Ok(None) => return false,
+        Ok(None) => false,
         Err((reason, message)) => {
             waits(live, update, reason, &message);
-            return false;
+            false
+        }
+    }
+}
+
+/// Why an Update cannot start yet: a reason for its condition, and a message.
+type Waits = (&'static str, String);
+
+fn not_ready(message: impl Into<String>) -> Waits {
+    (update_reason::WORKSPACE_NOT_READY, message.into())
+}
+
+/// Where it starts and what; none while that is being found out.
+fn ready(live: &mut Live<'_>, update: &Update, own_open: bool) -> Result<Option<RunRecord>, Waits> {
+    let objects = &live.s.objects;
+    if own_open {
+        return Err(not_ready("another run goes on in this workspace"));
+    }
+    let planned = match &objects.by_hand {
+        _ if objects.stack.is_some() => Some(beside_a_stack(live, update)?),
+        Some(workspace) => on_its_own(live, workspace, update)?,
+        None => {
+            let message = "there is no Workspace of this name".to_owned();
+            return Err((update_reason::WORKSPACE_NOT_FOUND, message));
         }
     };
+    let Some(intent) = planned else {
+        return Ok(None);
+    };
     let Some(instance) = &objects.workspace.current else {
-        waits(
-            live,
-            update,
-            update_reason::WORKSPACE_NOT_READY,
-            "the workspace has no pod yet",
-        );
-        return false;
+        return Err(not_ready("the workspace has no pod yet"));
     };
     let InstancePhase::Ready { boot_id } = &instance.phase else {
-        waits(
-            live,
-            update,
-            update_reason::WORKSPACE_NOT_READY,
-            "the workspace's pod is not ready",
-        );
-        return false;
+        return Err(not_ready("the workspace's pod is not ready"));
     };
     if !live.s.capacity {
-        waits(
-            live,
-            update,
-            update_reason::WORKSPACE_NOT_READY,
-            "waiting for other runs to end",
-        );
-        return false;
+        return Err(not_ready("waiting for other runs to end"));
     }
-    let record = RunRecord {
+    Ok(Some(RunRecord {
         instance: instance.uid.clone(),
         hostname: instance.hostname.clone(),
         node: instance.node.clone(),
         boot_id: boot_id.clone(),
         at_ms: live.s.now.0,
         intent: Some(Box::new(intent)),
-    };
-    live.draft.start.push(Write::RecordStart {
-        update: name,
-        record,
-    });
-    true
+    }))
 }
-
-type Planned = Result<Option<RunIntent>, (&'static str, String)>;
 
 fn intent(update: &Update, stack: String, program: ProgramSource) -> RunIntent {
     RunIntent {
@@ -319,46 +278,42 @@ fn intent(update: &Update, stack: String, program: ProgramSource) -> RunIntent {
 }
 
 /// What the Stack ran last, in another operation.
-fn beside_a_stack(live: &mut Live<'_>, update: &Update, _operation: Operation) -> Planned {
+fn beside_a_stack(live: &Live<'_>, update: &Update) -> Result<RunIntent, Waits> {
     let last = run::ours(live.stack, &live.s.objects.updates)
         .filter(Ours::finished)
-        .max_by_key(|update| update.intent.sequence);
-    let Some(last) = last else {
-        return Err((
-            update_reason::WORKSPACE_NOT_READY,
-            "the Stack of this workspace has not run yet".to_owned(),
-        ));
-    };
+        .max_by_key(|update| update.intent.sequence)
+        .ok_or_else(|| not_ready("the Stack of this workspace has not run yet"))?;
     let named = update.spec.stack_name.clone().unwrap_or_default();
     let stack = if named.is_empty() || named == live.stack.spec.stack {
         last.intent.stack.clone()
     } else {
         named
     };
-    Ok(Some(RunIntent {
+    Ok(RunIntent {
         revision: last.intent.revision.clone(),
         env: last.intent.env.clone(),
         login: last.intent.login.clone(),
         ..intent(update, stack, last.intent.program.clone())
-    }))
+    })
 }
 
-fn on_its_own(live: &mut Live<'_>, workspace: &Workspace, update: &Update) -> Planned {
+fn on_its_own(
+    live: &mut Live<'_>,
+    workspace: &Workspace,
+    update: &Update,
+) -> Result<Option<RunIntent>, Waits> {
     let named = update.spec.stack_name.clone().unwrap_or_default();
     if named.is_empty() {
-        return Err((
-            update_reason::WORKSPACE_NOT_READY,
-            "spec.stackName is missing: it names the Pulumi stack to run".to_owned(),
-        ));
+        let message = "spec.stackName is missing: it names the Pulumi stack to run";
+        return Err(not_ready(message));
     }
-    match source::find(live, workspace) {
-        Ok(Source::At { program, revision }) => Ok(Some(RunIntent {
+    Ok(match source::find(live, workspace).map_err(not_ready)? {
+        Source::At { program, revision } => Some(RunIntent {
             revision,
             ..intent(update, named, program)
-        })),
-        Ok(Source::OnItsWay) => Ok(None),
-        Err(message) => Err((update_reason::WORKSPACE_NOT_READY, message)),
-    }
+        }),
+        Source::OnItsWay => None,
+    })
 }
 
 /// Says what it waits for, if that is new.
@@ -377,12 +332,8 @@ fn waits(live: &mut Live<'_>, update: &Update, reason: &str, message: &str) {
     });
 }
 
-fn end_unrun(live: &mut Live<'_>, update: String, reason: &str, message: &str) {
-    let failure = crate::failure::Failure::new(
-        crate::failure::FailureClass::Cancelled,
-        reason,
-        message.to_owned(),
-    );
+fn end_unrun(live: &mut Live<'_>, update: String, reason: &str, message: String) {
+    let failure = Failure::new(FailureClass::Cancelled, reason, message);
     run::finish_unrun(live, update, failure);
 }
 

@@ -4,10 +4,10 @@
 //! deletion, suspension, the specification, the source, whether a run is due, what it still waits for, and the Update
 //! that asks for it.
 
+use windlass_api::Stack;
 use windlass_api::intent::{Cause, RunIntent};
 use windlass_api::run::{Operation, ProgramSource};
 use windlass_api::stack::{CurrentUpdate, ReclaimPolicy, StackStatus};
-use windlass_api::{Stack, Update};
 
 use crate::by_hand;
 use crate::decision::{Activity, Decision, Write};
@@ -34,14 +34,7 @@ pub fn decide(snapshot: &Snapshot) -> Decision {
 /// The Stack is gone: what it left behind goes too.
 fn gone(snapshot: &Snapshot) -> Decision {
     let mut draft = Draft::new(snapshot);
-    let made = |update: &&Update| update.spec.intent.is_some();
-    for update in snapshot.objects.updates.iter().filter(made) {
-        let name = update.metadata.name.clone().unwrap_or_default();
-        draft.release.push(Write::ReleaseUpdate {
-            update: name.clone(),
-        });
-        draft.release.push(Write::DeleteUpdate { update: name });
-    }
+    draft.delete_updates_of_the_stack();
     draft.stop_workspace();
     draft.finish(None, Activity::Settled)
 }

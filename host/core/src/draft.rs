@@ -66,6 +66,18 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Lets go of every Update that a Stack asked for, and deletes it.
+    pub fn delete_updates_of_the_stack(&mut self) {
+        let updates = &self.snapshot.objects.updates;
+        for update in updates.iter().filter(|one| one.spec.intent.is_some()) {
+            let update = update.metadata.name.clone().unwrap_or_default();
+            self.release.push(Write::ReleaseUpdate {
+                update: update.clone(),
+            });
+            self.release.push(Write::DeleteUpdate { update });
+        }
+    }
+
     /// Looks again at this time, if it lies ahead.
     pub fn wake(&mut self, at: Timestamp) {
         if at > self.snapshot.now && self.wake_at.is_none_or(|earlier| at < earlier) {

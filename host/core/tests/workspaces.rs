@@ -3,9 +3,11 @@
 use pretty_assertions::{assert_eq, assert_ne};
 use serde_json::{Value, json};
 use windlass_api::intent::{Cause, RunSummary};
-use windlass_api::run::RunState;
+use windlass_api::run::{LoginExchange, RunState};
 use windlass_core::decision::{Activity, Slot, Write};
 use windlass_core::failure::FailureClass;
+use windlass_core::request::{Mounts, run_request};
+use windlass_core::run;
 use windlass_core::snapshot::{Instance, InstancePhase};
 
 use crate::support::{World, after, failed, fresh, ready, running};
@@ -101,6 +103,67 @@ fn absence_is_no_proof() {
     world.settle();
     assert_eq!(world.runs.len(), 1);
     assert_eq!(instance(&world).uid, "other", "left alone");
+}
+
+#[test]
+fn a_person_can_say_what_a_cluster_cannot_prove() {
+    let mut world = running(json!({}));
+    world.kill_workspace(false);
+    world.held.clear();
+    world.settle();
+    let update = world.runs[0].update.clone();
+    let told = world.message();
+    let command = format!("kubectl annotate update {update} windlass.pulumi.com/assume-lost=true");
+    assert!(told.contains("node-1") && told.contains(&command), "{told}");
+    let at = world.s.objects.updates.len() - 1;
+    let annotations = &mut world.s.objects.updates[at].metadata.annotations;
+    let said = ("windlass.pulumi.com/assume-lost", "true");
+    *annotations = Some([(said.0.into(), said.1.into())].into());
+    world.settle();
+    let last = world.last();
+    assert_eq!(last.failure_reason.as_deref(), Some("WorkspaceLost"));
+    assert_eq!(last.name.as_deref(), Some(update.as_str()));
+}
+
+#[test]
+fn a_login_by_exchange_is_pinned_and_its_token_mounted() {
+    let exchange = |audience: &str| LoginExchange {
+        audience: audience.into(),
+        url: "https://api.example.com/token".into(),
+        form: [("scope".to_owned(), "admin".to_owned())].into(),
+    };
+    let mut world = fresh(json!({}));
+    world.login = Some(exchange("urn:one"));
+    world.settle();
+    let audiences = |world: &World| -> Vec<Option<String>> {
+        let all = world.log.iter().filter_map(|write| match write {
+            Write::EnsureWorkspace { audience, .. } => Some(audience.clone()),
+            _ => None,
+        });
+        all.collect()
+    };
+    assert_eq!(audiences(&world), [Some("urn:one".to_owned())]);
+    let objects = &world.s.objects;
+    let ours = run::ours(world.stack(), &objects.updates).next().unwrap();
+    let mounts = Mounts {
+        config_maps: "/c",
+        secrets: "/s",
+    };
+    let request = run_request(world.stack(), ours, 1, &mounts);
+    assert_eq!(request.login, Some(exchange("urn:one")));
+
+    // Another audience is another token: the pod is made anew. Another scope is not.
+    world.login.as_mut().unwrap().form.clear();
+    world.revision = "r2".into();
+    world.s.source_signal += 1;
+    world.settle();
+    assert_eq!(audiences(&world).len(), 1);
+    world.login = Some(exchange("urn:two"));
+    world.revision = "r3".into();
+    world.s.source_signal += 1;
+    world.settle();
+    assert_eq!(audiences(&world)[1..], [Some("urn:two".to_owned())]);
+    assert_eq!(world.runs.len(), 3);
 }
 
 #[test]

@@ -235,6 +235,34 @@ async fn a_store_that_fails_is_told_of_and_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_store_that_keeps_failing_is_asked_ever_more_rarely_until_it_answers() {
+    let bench = one();
+    let down = StoreError::Unavailable("down".into());
+    let fail = |failures: usize| {
+        let errors = std::iter::repeat_n(down.clone(), failures);
+        bench.store.load_errors.lock().unwrap().extend(errors);
+        Instant::now()
+    };
+    let told = |b: &Bench| b.store.load_errors.lock().unwrap().is_empty();
+    let (runner, handle) = bench.runner(10);
+    let begun = fail(7);
+    let running = tokio::spawn(runner.run(false));
+    bench.until("all have failed", told).await;
+    // They have come after 1, 2, 4, 8 and twice 15 seconds.
+    assert_eq!(begun.elapsed().as_secs(), 45);
+    bench
+        .until("it is ready", |b| b.reason("web") == "ProcessingCompleted")
+        .await;
+    // What is over is forgotten: it begins with a second again.
+    let begun = fail(2);
+    handle.wake(key("web"));
+    bench.until("both have failed", told).await;
+    assert_eq!(begun.elapsed().as_secs(), 1);
+    handle.stop();
+    running.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn somebody_elses_write_is_met_by_looking_again() {
     let bench = one();
     for _ in 0..3 {

@@ -54,7 +54,7 @@ impl World {
                     let value = Session {
                         stack: "org/app/dev".into(),
                         env: BTreeMap::new(),
-                        login: None,
+                        login: self.login.clone(),
                     };
                     settle_obs(&mut seen.backend, cause, now, out, trouble, value);
                 }

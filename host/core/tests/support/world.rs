@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use windlass_api::intent::{Cause, RunIntent, RunSummary};
-use windlass_api::run::Operation;
+use windlass_api::run::{LoginExchange, Operation};
 use windlass_api::stack::{LastUpdate, StackStatus};
 use windlass_api::{Stack, Time, Update};
 use windlass_core::decide;
@@ -37,6 +37,8 @@ pub struct World {
     pub subtree: String,
     /// What the source states as the digest of its content.
     pub content: Option<String>,
+    /// How the backend is entered.
+    pub login: Option<LoginExchange>,
     /// Tasks of these slots fail so.
     pub trouble: BTreeMap<Slot, Failure>,
     /// Tasks of these slots stay out.
@@ -83,6 +85,7 @@ impl World {
             revision: "r1".into(),
             subtree: "t1".into(),
             content: None,
+            login: None,
             trouble: BTreeMap::new(),
             held: BTreeSet::new(),
             ends: VecDeque::new(),

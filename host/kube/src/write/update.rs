@@ -1,5 +1,7 @@
 //! Writes of Updates: one object per run, created, started, finished, released, deleted.
 
+use std::sync::Arc;
+
 use serde_json::json;
 use windlass_api::intent::{RunIntent, RunRecord};
 use windlass_api::names::{
@@ -15,7 +17,7 @@ use windlass_engine::{Fence, Key, StoreError};
 use crate::api::ApiError;
 use crate::clock;
 use crate::store::KubeStore;
-use crate::write::{owner, remove_finalizer};
+use crate::write::{add_finalizer, owner, remove_finalizer};
 
 impl KubeStore {
     pub(crate) async fn create_update(
@@ -56,6 +58,19 @@ impl KubeStore {
         }
     }
 
+    fn stored_update(&self, key: &Key, name: &str) -> Result<Arc<Update>, StoreError> {
+        let stored = self.world.updates.get(&key.namespace, name);
+        stored.ok_or(StoreError::NotFound)
+    }
+
+    /// What a write was answered with: the step goes on from there.
+    fn wrote(&self, update: Update, name: &str, fence: &mut Fence) {
+        if let Some(version) = &update.metadata.resource_version {
+            fence.updates.insert(name.to_owned(), version.clone());
+        }
+        self.world.took(update);
+    }
+
     /// Writes the status of an Update, if it is still what the step has seen.
     async fn put_update_status(
         &self,
@@ -64,11 +79,7 @@ impl KubeStore {
         fence: &mut Fence,
         edit: impl FnOnce(&mut Update),
     ) -> Result<(), StoreError> {
-        let stored = self
-            .world
-            .updates
-            .get(&key.namespace, name)
-            .ok_or(StoreError::NotFound)?;
+        let stored = self.stored_update(key, name)?;
         let mut update = (*stored).clone();
         let version = fence
             .updates
@@ -86,10 +97,7 @@ impl KubeStore {
             .cluster
             .apply_status(&key.namespace, name, &object, UPDATE_STATUS_MANAGER)
             .await?;
-        if let Some(version) = &update.metadata.resource_version {
-            fence.updates.insert(name.to_owned(), version.clone());
-        }
-        self.world.took(update);
+        self.wrote(update, name, fence);
         Ok(())
     }
 
@@ -116,29 +124,18 @@ impl KubeStore {
         name: &str,
         fence: &mut Fence,
     ) -> Result<(), StoreError> {
-        let stored = self
-            .world
-            .updates
-            .get(&key.namespace, name)
-            .ok_or(StoreError::NotFound)?;
-        let mut finalizers = stored.metadata.finalizers.clone().unwrap_or_default();
-        if finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+        let stored = self.stored_update(key, name)?;
+        let present = stored.metadata.finalizers.clone().unwrap_or_default();
+        if present.iter().any(|finalizer| finalizer == FINALIZER) {
             return Ok(());
         }
-        finalizers.push(FINALIZER.to_owned());
-        let version = stored.metadata.resource_version.clone();
-        let patch = json!([
-            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
-            {"op": "add", "path": "/metadata/finalizers", "value": finalizers},
-        ]);
+        let version = fence.updates.get(name).map(String::as_str);
+        let patch = add_finalizer(&present, FINALIZER, version);
         let update: Update = self
             .cluster
             .json_patch(&key.namespace, name, &patch, STACK_FINALIZER_MANAGER)
             .await?;
-        if let Some(version) = &update.metadata.resource_version {
-            fence.updates.insert(name.to_owned(), version.clone());
-        }
-        self.world.took(update);
+        self.wrote(update, name, fence);
         Ok(())
     }
 
