@@ -1,9 +1,11 @@
 //! The command line: its words, defaults and the help that teaches them.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use windlass_engine::Key;
+use windlass_local::ProgressPace;
 
 use crate::run_args::OperatorArgs;
 
@@ -256,12 +258,8 @@ pub struct LocalArgs {
     /// End the agent of a Stack that has not run for so long; 0 at once, without the option never while this runs.
     #[arg(long, value_name = "SECONDS")]
     pub keep_idle: Option<u64>,
-    /// Write how far a run is to its Update, for `status`, once it takes longer than this.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
-    pub progress_after: u64,
-    /// From one such write to the next.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
-    pub progress_every: u64,
+    #[command(flatten)]
+    pub progress: ProgressArgs,
     /// No progress on stderr; problems are still told.
     #[arg(long)]
     pub no_progress: bool,
@@ -273,6 +271,26 @@ pub struct DataDir {
     /// Where `local` keeps its store, workspaces, trees and logs [default: .windlass in the (first) manifest directory; for other commands in this directory or one above].
     #[arg(long, env = "WINDLASS_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+}
+
+/// When the progress of runs is written to their Updates.
+#[derive(Debug, Args)]
+pub struct ProgressArgs {
+    /// Write how far a run is to its Update once it takes longer than this.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub progress_after: u64,
+    /// From one such write to the next.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    pub progress_every: u64,
+}
+
+impl ProgressArgs {
+    pub fn pace(&self) -> ProgressPace {
+        ProgressPace {
+            after: Duration::from_secs(self.progress_after),
+            every: Duration::from_secs(self.progress_every),
+        }
+    }
 }
 
 /// Where plugins are and what they may do.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use indicatif::MultiProgress;
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use windlass_local::{Local, LocalConfig, LocalHandle, ProgressPace, Report};
+use windlass_local::{Local, LocalConfig, LocalHandle, Report};
 
 use crate::args::{LocalArgs, Output};
 use crate::error::{AtPath, FAILED, INTERRUPTED, Result};
@@ -38,10 +38,7 @@ pub async fn local(args: LocalArgs, screen: MultiProgress) -> Result<ExitCode> {
         destroy: args.destroy,
         idle_seconds: args.keep_idle,
         once: args.once || args.destroy,
-        progress: ProgressPace {
-            after: Duration::from_secs(args.progress_after),
-            every: Duration::from_secs(args.progress_every),
-        },
+        progress: args.progress.pace(),
     };
     let progress = Arc::new(Progress::new(screen, args.no_progress));
     if !on_path("pulumi") {

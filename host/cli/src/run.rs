@@ -36,6 +36,7 @@ pub async fn run(args: OperatorArgs) -> Result<ExitCode> {
         allow_loopback,
         zap: _,
         plugins,
+        progress,
     } = args;
     let host = std::env::var("HOSTNAME").ok();
     let pod = identity
@@ -68,6 +69,7 @@ pub async fn run(args: OperatorArgs) -> Result<ExitCode> {
         max_runs,
         idle_seconds: workspace_idle_seconds,
         allow_loopback,
+        progress: progress.pace(),
         grace: Duration::from_secs(10),
     };
     let mut terminate = signal(SignalKind::terminate())?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::args::Plugins;
+use crate::args::{Plugins, ProgressArgs};
 use crate::run_endpoints::Endpoints;
 use crate::run_logging::Zap;
 
@@ -55,7 +55,7 @@ pub struct OperatorArgs {
     )]
     pub data_dir: PathBuf,
     #[command(flatten)]
-    pub endpoints: Endpoints,
+    pub progress: ProgressArgs,
     /// How long a request to the API server may take, as in 30s. Watches last longer.
     #[arg(long, env = "KUBE_API_TIMEOUT", default_value = "15s", value_name = "DURATION", value_parser = duration)]
     pub kube_api_timeout: Duration,
@@ -79,9 +79,12 @@ pub struct OperatorArgs {
     #[arg(long, env = "WINDLASS_ALLOW_LOOPBACK", hide = true)]
     pub allow_loopback: bool,
     #[command(flatten)]
-    pub zap: Zap,
-    #[command(flatten)]
     pub plugins: Plugins,
+    // Their headings hold for whatever comes after them.
+    #[command(flatten)]
+    pub endpoints: Endpoints,
+    #[command(flatten)]
+    pub zap: Zap,
 }
 
 /// As Go reads it.

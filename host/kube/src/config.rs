@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use windlass_tasks::ProgressPace;
+
 use crate::lease::LeaseSettings;
 
 /// How to run the operator.
@@ -37,6 +39,7 @@ pub struct OperatorConfig {
     pub idle_seconds: Option<u64>,
     /// Whether addresses of this machine may be fetched from: for tests.
     pub allow_loopback: bool,
+    pub progress: ProgressPace,
     /// How long to wait for what goes on when asked to end.
     pub grace: Duration,
 }

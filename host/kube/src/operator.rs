@@ -12,7 +12,7 @@ use windlass_api::{Program, Stack, Update, Workspace};
 use windlass_core::snapshot::Config;
 use windlass_engine::{Runner, Settings};
 use windlass_fetch::{FetchConfig, Fetcher, Poller, WorkerCommand};
-use windlass_tasks::{HeldOutputs, PlaceTasks, Subscriptions};
+use windlass_tasks::{HeldOutputs, PlaceTasks, ProgressNotes, Subscriptions};
 use windlass_wasm::outside::http::HttpClient;
 use windlass_wasm::{Builtins, HostOptions, Network, PluginHost, Policy};
 
@@ -232,11 +232,13 @@ impl Operator {
             Arc::clone(&self.world),
             self.config.namespaces.clone(),
         ));
+        let notes = Arc::new(ProgressNotes::new(self.config.progress));
         let place = Arc::new(KubePlace {
             cluster: self.cluster.clone(),
             agents: Arc::clone(&agents),
             follow,
             outside: Arc::clone(&self.outside),
+            notes: Arc::clone(&notes),
         });
         let tasks = Arc::new(PlaceTasks::new(
             place,
@@ -258,7 +260,7 @@ impl Operator {
         };
         let (runner, handle) = Runner::new(
             settings,
-            metered(store, counters),
+            metered(Arc::clone(&store), counters),
             metered(tasks, counters),
             Arc::new(steps),
             self.config.max_runs,
@@ -281,6 +283,10 @@ impl Operator {
             let instances = Arc::clone(&instances);
             async move { instances.keep().await }
         });
+        {
+            let store = Arc::clone(&store);
+            beside.spawn(async move { store.keep_progress(&notes).await });
+        }
         if let Some(advertised) = &self.config.program_address {
             let statuses = Statuses::new(self.cluster.clone(), self.events(), advertised);
             let world = Arc::clone(&self.world);

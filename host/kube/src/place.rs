@@ -13,10 +13,11 @@ use windlass_core::failure::{Failure, FailureClass};
 use windlass_core::request::Mounts;
 use windlass_engine::{Key, TaskInput};
 use windlass_sdk::{LockHolder, ObjectRef};
-use windlass_tasks::{PULUMI_CLOUD, Place, unavailable};
+use windlass_tasks::{PULUMI_CLOUD, Place, ProgressNotes, unavailable};
 
 use crate::agents::Agents;
 use crate::api::{ApiError, Cluster};
+use crate::clock;
 use crate::follow::Follow;
 use crate::outside::KubeOutside;
 use crate::world::Followed;
@@ -29,6 +30,7 @@ pub struct KubePlace {
     pub agents: Arc<Agents>,
     pub follow: Arc<Follow>,
     pub outside: Arc<KubeOutside>,
+    pub notes: Arc<ProgressNotes>,
 }
 
 impl Place for KubePlace {
@@ -138,7 +140,7 @@ impl Place for KubePlace {
     }
 
     fn progress(&self, key: &Key, update: &str, progress: &RunProgress) {
-        tracing::debug!(%key, update, done = progress.done, total = progress.total, stage = progress.stage, "progress");
+        self.notes.heard(key, update, progress, clock());
     }
 
     /// The lines are in the pod's own log.

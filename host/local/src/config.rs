@@ -35,24 +35,6 @@ pub struct LocalConfig {
     pub progress: ProgressPace,
 }
 
-/// When the progress of a run is written to its Update.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProgressPace {
-    /// Runs that are shorter than this write none.
-    pub after: Duration,
-    /// From one write to the next.
-    pub every: Duration,
-}
-
-impl Default for ProgressPace {
-    fn default() -> Self {
-        Self {
-            after: Duration::from_secs(30),
-            every: Duration::from_secs(10),
-        }
-    }
-}
-
 impl LocalConfig {
     pub(crate) fn store_path(&self) -> PathBuf {
         self.data_dir.join("store.db")

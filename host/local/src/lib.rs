@@ -23,11 +23,12 @@ mod sync;
 mod watch;
 mod workspaces;
 
-pub use config::{LocalConfig, LocalObserver, ProgressPace};
+pub use config::{LocalConfig, LocalObserver};
 pub use error::LocalError;
 pub use local::{Local, LocalHandle, Report};
 pub use reader::StateReader;
 pub use rows::StackRow;
+pub use windlass_tasks::ProgressPace;
 
 /// The wall clock.
 pub(crate) fn clock() -> windlass_core::time::Timestamp {

@@ -24,7 +24,7 @@ use crate::objects;
 use crate::once::{idle, retry_failed};
 use crate::outside::LocalOutside;
 use crate::place::LocalPlace;
-use crate::progress::ProgressNotes;
+use crate::progress::Progress;
 use crate::report::rows;
 use crate::rows::StackRow;
 use crate::store::LocalStore;
@@ -38,7 +38,7 @@ const KEEP_UPDATES: usize = 10;
 /// A reconciler of one directory, ready to run.
 pub struct Local {
     config: LocalConfig,
-    notes: Arc<ProgressNotes>,
+    notes: Arc<Progress>,
     db: Arc<Db>,
     store: Arc<LocalStore>,
     tasks: Arc<PlaceTasks<LocalPlace>>,
@@ -130,7 +130,7 @@ impl Local {
         let lock = lock(&config)?;
         let db = Arc::new(Db::open(&config.store_path())?);
         let epoch = next_epoch(&db).map_err(|error| db.fatal(error))?;
-        let notes = Arc::new(ProgressNotes::new(
+        let notes = Arc::new(Progress::new(
             Arc::clone(&db),
             observer,
             config.progress,

@@ -1,6 +1,7 @@
 //! What the engine writes, one file per kind of object.
 
 pub mod outputs;
+pub mod progress;
 pub mod stack;
 pub mod update;
 pub mod workspace;

@@ -72,7 +72,7 @@ impl KubeStore {
     }
 
     /// Writes the status of an Update, if it is still what the step has seen.
-    async fn put_update_status(
+    pub(crate) async fn put_update_status(
         &self,
         key: &Key,
         name: &str,
