@@ -85,6 +85,28 @@ pub struct WorkspaceSpec {
     pub stacks: Vec<WorkspaceStack>,
 }
 
+/// Name of the built-in init container that puts the agent in place.
+pub const BOOTSTRAP: &str = "bootstrap";
+/// Name of the built-in init container that receives the program, where there is one.
+pub const FETCH: &str = "fetch";
+
+impl WorkspaceSpec {
+    /// Whether the template brings init containers of its own, beside changes to the built-in ones. They find the
+    /// program in place, so a new revision means a new pod (as with the Pulumi Kubernetes Operator).
+    pub fn has_init_containers(&self) -> bool {
+        let template = self.pod_template.as_ref();
+        let init = template
+            .and_then(|template| template.spec.as_ref())
+            .and_then(|spec| spec.init_containers.as_deref())
+            .unwrap_or_default();
+        // Templates written for the Pulumi Kubernetes Operator may change its init containers, which have these names.
+        // A container with an image is one of the user's own.
+        init.iter().any(|container| {
+            container.name != BOOTSTRAP && (container.name != FETCH || container.image.is_some())
+        })
+    }
+}
+
 /// A Git commit. Credentials are Secrets of the same namespace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

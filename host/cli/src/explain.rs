@@ -249,6 +249,7 @@ fn workspace(snapshot: &Snapshot) -> String {
     };
     match &instance.phase {
         InstancePhase::Starting { message } => format!("starting: {message}"),
+        InstancePhase::Receiving { .. } => "its init containers wait for the program".to_owned(),
         InstancePhase::Ready { .. } => "its agent answers".to_owned(),
         InstancePhase::Down => "its agent has ended; started again when needed".to_owned(),
         InstancePhase::Failing { reason, message } => {
@@ -344,9 +345,10 @@ fn other_stack(view: &StackView, now: Timestamp) -> String {
 
 fn task_words(kind: &TaskKind) -> &'static str {
     match kind {
-        TaskKind::Resolve => "asking the source for its revision",
+        TaskKind::Resolve { .. } => "asking the source for its revision",
         TaskKind::Fetch { .. } => "fetching the program",
         TaskKind::OpenBackend { .. } => "asking the backend adapter",
+        TaskKind::Deliver { .. } => "putting the program into the workspace",
         TaskKind::Run { .. } => "the run",
         TaskKind::Cancel { .. } => "interrupting the run",
     }

@@ -125,7 +125,10 @@ impl LocalObserver for Progress {
         let mut shown = self.shown();
         let running = decision.tasks.iter().find_map(|task| match &task.kind {
             TaskKind::Run { update, .. } | TaskKind::Cancel { update, .. } => Some(update.clone()),
-            TaskKind::Resolve | TaskKind::Fetch { .. } | TaskKind::OpenBackend { .. } => None,
+            TaskKind::Resolve { .. }
+            | TaskKind::Fetch { .. }
+            | TaskKind::OpenBackend { .. }
+            | TaskKind::Deliver { .. } => None,
         });
         match running {
             Some(update) => {

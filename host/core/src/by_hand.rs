@@ -72,8 +72,9 @@ pub fn stack(objects: &Objects) -> Option<Stack> {
     }
 }
 
-/// Digest over what a pod of this Workspace is made from; its source and its stacks reach it with each run.
-pub fn workspace_digest(workspace: &Workspace) -> String {
+/// Digest over what a pod of this Workspace is made from; its stacks reach it with each run, and its source too unless
+/// the pod's own init containers find it in place.
+fn workspace_digest(workspace: &Workspace, first: Option<&ProgramSource>) -> String {
     let spec = &workspace.spec;
     digest(&(
         &spec.service_account_name,
@@ -85,7 +86,31 @@ pub fn workspace_digest(workspace: &Workspace) -> String {
         &spec.resources,
         &spec.pod_template,
         &spec.pulumi_log_level,
+        first,
     ))
+}
+
+/// Wants a pod of this Workspace; once its program is known, where that comes before init containers of its own.
+fn ensure(live: &mut Live<'_>, workspace: &Workspace) {
+    let mut first = None;
+    if workspace.spec.has_init_containers() {
+        match source::find(live, workspace) {
+            Ok(Source::At { program, .. }) => {
+                first = Some(program).filter(|p| matches!(p, ProgramSource::Tree { .. }));
+            }
+            // Updates say what is wrong with it.
+            Ok(Source::OnItsWay) | Err(_) => return,
+        }
+    }
+    let digest = workspace_digest(workspace, first.as_ref());
+    live.draft.ensure_workspace(&digest, None, first.is_some());
+    if let Some(program) = first
+        && let Some(instance) = &live.s.objects.workspace.current
+        && let InstancePhase::Receiving { boot_id } = &instance.phase
+        && instance.spec_digest == digest
+    {
+        run::deliver(live, &program, instance, boot_id);
+    }
 }
 
 /// Without a Stack: the Workspace that is there, and every Update of it.
@@ -98,8 +123,7 @@ pub(crate) fn decide(snapshot: &Snapshot) -> Decision {
     let open = tend(&mut live, false);
     match &objects.by_hand {
         Some(workspace) if workspace.metadata.deletion_timestamp.is_none() => {
-            live.draft
-                .ensure_workspace(&workspace_digest(workspace), None);
+            ensure(&mut live, workspace);
         }
         _ if open => {}
         _ => live.draft.stop_workspace(),

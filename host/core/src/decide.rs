@@ -213,9 +213,6 @@ impl<'a> Live<'a> {
             self,
             self.backend(project.as_ref().map(|p| p.name.clone()), &cause)
         );
-        let login = session.login.as_ref();
-        let workspace = checked.workspace_digest(&self.stack.spec, &self.s.objects, login);
-        self.draft.ensure_workspace(&workspace, login);
         let program = match (&tree, project) {
             (Some(tree), _) => tree.program.clone(),
             (None, Some(project)) => ProgramSource::ProjectOnly {
@@ -234,6 +231,7 @@ impl<'a> Live<'a> {
                 runtime: "yaml".to_owned(),
             },
         };
+        self.want_workspace(&checked, session.login.as_ref(), &program);
         let operation = if self.deleting {
             Operation::Destroy
         } else {

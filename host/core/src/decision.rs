@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use windlass_api::intent::{RunIntent, RunRecord, RunSummary};
-use windlass_api::run::Operation;
+use windlass_api::run::{Operation, ProgramSource};
 use windlass_api::stack::StackStatus;
 
 use crate::phase::Phase;
@@ -66,6 +66,9 @@ pub enum Write {
         /// Of the token of its own that is mounted, where the backend's login needs one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         audience: Option<String>,
+        /// Its own init containers wait until the program is in place ([`TaskKind::Deliver`]).
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        source_first: bool,
     },
     /// Only this instance, and never while a run that was started there is open: the port looks at the Updates as they
     /// are now, for a snapshot may be behind.
@@ -130,11 +133,19 @@ pub struct Task {
 #[serde(tag = "task", rename_all = "camelCase")]
 pub enum TaskKind {
     /// Ask the source provider for the revision.
-    Resolve,
+    Resolve {
+        /// What was known before does not do: somebody asks for the source as it is now.
+        fresh: bool,
+    },
     /// Fetch the tree of a resolution.
     Fetch { resolution: Resolution },
     /// Ask the backend adapter for the session.
     OpenBackend { project: Option<String> },
+    /// Put the program in place, for the instance's own init containers that wait for it.
+    Deliver {
+        program: ProgramSource,
+        instance: String,
+    },
     /// Put the tree in place, start the run if it was not, and follow it to its end.
     Run { update: String, instance: String },
     /// Interrupt the run, then go on following it.
@@ -145,9 +156,10 @@ impl TaskKind {
     /// The slot of the observation it fills: one task per slot at a time.
     pub fn slot(&self) -> Slot {
         match self {
-            TaskKind::Resolve => Slot::Source,
+            TaskKind::Resolve { .. } => Slot::Source,
             TaskKind::Fetch { .. } => Slot::Tree,
             TaskKind::OpenBackend { .. } => Slot::Backend,
+            TaskKind::Deliver { .. } => Slot::Program,
             TaskKind::Run { .. } => Slot::Run,
             TaskKind::Cancel { .. } => Slot::Cancel,
         }
@@ -160,6 +172,7 @@ pub enum Slot {
     Source,
     Tree,
     Backend,
+    Program,
     Run,
     Cancel,
 }

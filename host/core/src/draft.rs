@@ -53,8 +53,12 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Wants a task. Asked for twice in a decision it is one.
     pub fn task(&mut self, cause: String, kind: TaskKind) {
-        self.tasks.push(Task { cause, kind });
+        let task = Task { cause, kind };
+        if !self.tasks.contains(&task) {
+            self.tasks.push(task);
+        }
     }
 
     /// Starts the task again when its time has come, and wakes for that otherwise.
@@ -95,10 +99,17 @@ impl<'a> Draft<'a> {
     }
 
     /// Wants an instance of this specification: makes one, brings a fallen one back, replaces one that differs.
-    pub fn ensure_workspace(&mut self, spec_digest: &str, login: Option<&LoginExchange>) {
+    /// `source_first`: its own init containers find the program in place.
+    pub fn ensure_workspace(
+        &mut self,
+        spec_digest: &str,
+        login: Option<&LoginExchange>,
+        source_first: bool,
+    ) {
         let ensure = Write::EnsureWorkspace {
             spec_digest: spec_digest.to_owned(),
             audience: login.map(|login| login.audience.clone()),
+            source_first,
         };
         match &self.snapshot.objects.workspace.current {
             None => self.workspace = Some(ensure),
@@ -116,6 +127,7 @@ impl<'a> Draft<'a> {
             self.workspace = Some(Write::EnsureWorkspace {
                 spec_digest: instance.spec_digest.clone(),
                 audience: None,
+                source_first: false,
             });
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! `start` and `follow` are the two halves of its life, `end` the summaries of those that no agent has told of.
 
+mod deliver;
 mod end;
 mod follow;
 mod start;
@@ -11,6 +12,7 @@ use windlass_api::intent::{Cause, RunIntent, RunRecord, RunSummary};
 use windlass_api::run::{Operation, RunState};
 use windlass_api::{Stack, Update};
 
+pub(crate) use deliver::deliver;
 pub(crate) use end::finish_unrun;
 pub(crate) use follow::follow;
 

@@ -188,6 +188,11 @@ pub enum InstancePhase {
     Starting {
         message: String,
     },
+    /// Its own init containers wait for the program; an agent takes it in.
+    #[serde(rename_all = "camelCase")]
+    Receiving {
+        boot_id: String,
+    },
     #[serde(rename_all = "camelCase")]
     Ready {
         boot_id: String,
@@ -212,6 +217,9 @@ pub struct Observations {
     pub source: Obs<Resolution>,
     pub tree: Obs<Tree>,
     pub backend: Obs<Session>,
+    /// Known: the program was delivered to init containers that waited for it.
+    #[serde(default)]
+    pub program: Obs<()>,
     pub run: Obs<RunEnd>,
     /// Known: the agent has taken note that the run is to be interrupted. Asked once, not until the run ends.
     #[serde(default)]

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass_api::Stack;
 use windlass_api::prerequisite::Prerequisite;
 use windlass_api::reference::{GitAuth, ReferenceError, ResourceRef, Selector};
-use windlass_api::run::{LoginExchange, Operation};
+use windlass_api::run::{LoginExchange, Operation, ProgramSource};
 use windlass_api::stack::{SourceKind as Source, StackSpec};
+use windlass_api::workspace::WorkspaceSpec;
 
 use crate::digest::digest;
 use crate::snapshot::{Objects, Reference, ReferenceKind};
@@ -293,13 +294,15 @@ impl Checked {
     }
 
     /// Digest over what an instance of the workspace is made from. A change replaces it; a changed value behind a
-    /// reference does not, nor does the source or the configuration: only another object to be mounted for it does.
+    /// reference does not, nor does the configuration: only another object to be mounted for it does. Nor does the
+    /// source, unless the template has init containers of its own, which find it in place.
     /// Outputs of other Stacks are part of the environment, and their consumers run again when they change.
     pub fn workspace_digest(
         &self,
         spec: &StackSpec,
         objects: &Objects,
         login: Option<&LoginExchange>,
+        program: &ProgramSource,
     ) -> String {
         let config_maps: BTreeSet<_> = spec.config_ref.values().map(|c| &c.name).collect();
         let secrets: BTreeSet<_> = spec
@@ -321,6 +324,8 @@ impl Checked {
             self.stack_outputs_digest(objects),
             // A token for it is mounted.
             login.map(|login| &login.audience),
+            // Its own init containers have worked on it.
+            source_first(spec, program).then_some(program),
         ))
     }
 
@@ -340,4 +345,12 @@ impl Checked {
             versions,
         ))
     }
+}
+
+/// Whether the workspace's own init containers find the program in place: there are some, and a program to be put there.
+pub fn source_first(spec: &StackSpec, program: &ProgramSource) -> bool {
+    let template = spec.workspace_template.as_ref();
+    let workspace = template.and_then(|template| template.spec.as_ref());
+    matches!(program, ProgramSource::Tree { .. })
+        && workspace.is_some_and(WorkspaceSpec::has_init_containers)
 }

@@ -1,7 +1,7 @@
 //! What a run waits for, in order: its source, what it refers to, other Stacks, the tree, the backend.
 
 use windlass_api::intent::Cause;
-use windlass_api::run::ProgramSource;
+use windlass_api::run::{LoginExchange, ProgramSource};
 
 use crate::decide::{Live, Stage};
 use crate::decision::{Activity, TaskKind, Write};
@@ -12,7 +12,7 @@ use crate::obs::{Answer, Known};
 use crate::phase::{Phase, StallReason};
 use crate::prerequisites::{self, Gate};
 use crate::snapshot::{NAMESPACE_TERMINATING, Refusal, Resolution, Session, Tree};
-use crate::spec::{Checked, SourceKind};
+use crate::spec::{Checked, SourceKind, source_first};
 
 /// From this many failures on a source that cannot be polled shows on a Stack that is otherwise in step.
 const SOURCE_TROUBLE_FROM: i64 = 3;
@@ -49,20 +49,27 @@ impl Live<'_> {
             (&spec.git_auth, &spec.git_auth_secret),
             (&spec.flux_source, &spec.program_ref, &spec.source),
         ));
-        let cause = format!("{question}-{}", self.s.source_signal);
+        // An edit, or a request for a run, means the source as it is now: somebody may have pushed a moment ago.
+        let asked = digest(&(generation(self.stack), reconcile_request(self.stack)));
+        let cause = format!("{question}-{}-{asked}", self.s.source_signal);
         let seen = &self.s.seen.source;
         let same = |known: &Known<Resolution>| known.cause.starts_with(&question);
         let last = seen.last().filter(|known| same(known)).cloned();
         match seen.answer(&cause) {
-            Answer::Ask => self.draft.task(cause, TaskKind::Resolve),
-            Answer::Waiting(_) => self.draft.task(cause, TaskKind::Resolve),
+            Answer::Ask | Answer::Waiting(_) => {
+                let fresh = !self.observed() && self.status.last_update.is_some();
+                self.draft.task(cause, TaskKind::Resolve { fresh });
+                if !self.observed() {
+                    return Stage::Stop(self.phase_without_source(), Activity::Busy);
+                }
+            }
             Answer::Is(known) => {
                 if let Some(poll) = known.value.poll_after_ms {
                     let at = known
                         .at
                         .after(std::time::Duration::from_millis(poll.max(1)));
                     if at <= self.s.now {
-                        self.draft.task(cause, TaskKind::Resolve);
+                        self.draft.task(cause, TaskKind::Resolve { fresh: false });
                     } else {
                         self.draft.wake(at);
                     }
@@ -75,7 +82,8 @@ impl Live<'_> {
                 retry_at,
             } => {
                 let failure = failure.clone();
-                self.draft.retry(retry_at, cause, TaskKind::Resolve);
+                self.draft
+                    .retry(retry_at, cause, TaskKind::Resolve { fresh: false });
                 let trouble = match &last {
                     Some(_) => attempts >= SOURCE_TROUBLE_FROM,
                     None => !self.in_step() || attempts >= SOURCE_TROUBLE_FROM,
@@ -307,6 +315,20 @@ impl Live<'_> {
                 )
             }
         }
+    }
+
+    /// Wants the instance for a run of this program. Its digest.
+    pub(crate) fn want_workspace(
+        &mut self,
+        checked: &Checked,
+        login: Option<&LoginExchange>,
+        program: &ProgramSource,
+    ) -> String {
+        let spec = &self.stack.spec;
+        let digest = checked.workspace_digest(spec, &self.s.objects, login, program);
+        let first = source_first(spec, program);
+        self.draft.ensure_workspace(&digest, login, first);
+        digest
     }
 
     /// What a run needs cannot be made, for the time being.

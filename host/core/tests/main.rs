@@ -9,6 +9,7 @@ mod first_run;
 mod later_runs;
 mod pauses;
 mod properties;
+mod receiving;
 mod requests;
 mod support;
 mod takeover;

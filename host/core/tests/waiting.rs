@@ -2,7 +2,8 @@
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
-use windlass_core::decision::{Activity, Write};
+use windlass_core::decision::{Activity, Slot, Write};
+use windlass_core::failure::{Failure, FailureClass};
 use windlass_core::snapshot::{Reference, StackView};
 
 use crate::support::{World, fresh, ready};
@@ -382,4 +383,24 @@ fn a_specification_that_means_nothing_says_what_to_do() {
         (world.reason().as_str(), world.runs.len()),
         ("ProcessingCompleted", 2)
     );
+}
+
+#[test]
+fn a_request_or_an_edit_means_the_source_as_it_is_now() {
+    let mut world = ready(json!({}));
+    let revisions = |world: &World| -> Vec<String> {
+        world.runs.iter().map(|run| run.revision.clone()).collect()
+    };
+    // Nobody has told of the push yet, and the next look at the branch is due in a while.
+    world.revision = "r2".into();
+    world.request("after-the-push").settle();
+    assert_eq!(revisions(&world), ["r1", "r2"]);
+    world.revision = "r3".into();
+    world.edit(json!({"config": {"a": "b"}})).settle();
+    assert_eq!(revisions(&world), ["r1", "r2", "r3"]);
+    // A source that does not answer holds nobody up: what it said last is run.
+    let down = Failure::new(FailureClass::Unavailable, "Down", "the host is down");
+    world.trouble.insert(Slot::Source, down);
+    world.request("again").settle();
+    assert_eq!(revisions(&world), ["r1", "r2", "r3", "r3"]);
 }

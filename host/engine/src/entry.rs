@@ -119,9 +119,10 @@ pub fn spawn<T: Tasks>(
 /// The longest that a task may take. A run has its own deadline, with its agent.
 fn deadline(kind: &TaskKind) -> Option<Duration> {
     match kind {
-        TaskKind::Resolve => Some(Duration::from_secs(60)),
+        TaskKind::Resolve { .. } => Some(Duration::from_secs(60)),
         TaskKind::Fetch { .. } => Some(Duration::from_secs(120)),
         TaskKind::OpenBackend { .. } => Some(Duration::from_secs(30)),
+        TaskKind::Deliver { .. } => Some(Duration::from_secs(300)),
         TaskKind::Cancel { .. } => Some(Duration::from_secs(30)),
         TaskKind::Run { .. } => None,
     }

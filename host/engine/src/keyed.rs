@@ -65,11 +65,13 @@ impl Keyed {
             Ok(Found::Tree(value)) => self.seen.tree = known(value, cause, now),
             Ok(Found::Backend(value)) => self.seen.backend = known(value, cause, now),
             Ok(Found::Run(value)) => self.seen.run = known(*value, cause, now),
+            Ok(Found::Delivered) => self.seen.program = known((), cause, now),
             Ok(Found::Cancelling) => self.seen.cancel = known((), cause, now),
             Err(failure) => match slot {
                 Slot::Source => fail(&mut self.seen.source, key, cause, failure, now),
                 Slot::Tree => fail(&mut self.seen.tree, key, cause, failure, now),
                 Slot::Backend => fail(&mut self.seen.backend, key, cause, failure, now),
+                Slot::Program => fail(&mut self.seen.program, key, cause, failure, now),
                 Slot::Run => fail(&mut self.seen.run, key, cause, failure, now),
                 Slot::Cancel => fail(&mut self.seen.cancel, key, cause, failure, now),
             },
@@ -82,6 +84,7 @@ impl Keyed {
             Slot::Source => wait(&mut self.seen.source, cause, now),
             Slot::Tree => wait(&mut self.seen.tree, cause, now),
             Slot::Backend => wait(&mut self.seen.backend, cause, now),
+            Slot::Program => wait(&mut self.seen.program, cause, now),
             Slot::Run => wait(&mut self.seen.run, cause, now),
             Slot::Cancel => wait(&mut self.seen.cancel, cause, now),
         }
@@ -92,6 +95,7 @@ impl Keyed {
             Slot::Source => unwait(&mut self.seen.source),
             Slot::Tree => unwait(&mut self.seen.tree),
             Slot::Backend => unwait(&mut self.seen.backend),
+            Slot::Program => unwait(&mut self.seen.program),
             Slot::Run => unwait(&mut self.seen.run),
             Slot::Cancel => unwait(&mut self.seen.cancel),
         }

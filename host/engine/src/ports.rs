@@ -96,6 +96,8 @@ pub enum Found {
     Source(Resolution),
     Tree(Tree),
     Backend(Session),
+    /// The program lies where init containers wait for it.
+    Delivered,
     Run(Box<RunEnd>),
     /// The agent has been asked to interrupt the run; the run's own task sees its end.
     Cancelling,

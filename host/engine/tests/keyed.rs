@@ -13,7 +13,7 @@ use crate::support::key;
 fn resolve(cause: &str) -> Task {
     Task {
         cause: cause.into(),
-        kind: TaskKind::Resolve,
+        kind: TaskKind::Resolve { fresh: false },
     }
 }
 

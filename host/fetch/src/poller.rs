@@ -40,6 +40,8 @@ pub struct PollState {
     pub refs: Option<Result<Arc<Vec<RemoteRef>>, FetchError>>,
     /// Looks so far.
     pub polls: u64,
+    /// When the last look that is over began; `None` before it.
+    pub began: Option<Instant>,
     /// When the last look ended; `None` before it.
     pub looked: Option<Instant>,
 }
@@ -131,6 +133,7 @@ impl Poller {
                 let (state, _) = watch::channel(PollState {
                     refs: None,
                     polls: 0,
+                    began: None,
                     looked: None,
                 });
                 let url = reader.address.as_str().to_owned();
@@ -271,6 +274,7 @@ async fn run(shared: Weak<Shared>, group: Arc<Group>) {
         };
         group.state.send_if_modified(|state| {
             state.polls = polls;
+            state.began = Some(looked);
             state.looked = Some(Instant::now());
             let news = state.refs.as_ref() != Some(&refs);
             if news {
@@ -327,14 +331,21 @@ impl Subscription {
         }
     }
 
-    /// Has the repository looked at now, whatever the interval, and waits for what comes of it.
+    /// Has the repository looked at now, whatever the interval, and waits for what comes of it. A look that goes on has
+    /// begun too early; whoever asks meanwhile shares the next.
     pub async fn look_again(&mut self) -> PollState {
+        let asked = Instant::now();
         let mut looks = self.group.looks.subscribe();
         locked(&self.group.members).due = true;
         self.group.wake.notify_one();
-        // It cannot end before this subscription does.
-        let _ = looks.changed().await;
-        self.receiver.borrow_and_update().clone()
+        loop {
+            // It cannot end before this subscription does.
+            let _ = looks.changed().await;
+            let state = self.receiver.borrow_and_update().clone();
+            if state.began.is_some_and(|began| began >= asked) {
+                return state;
+            }
+        }
     }
 
     /// What is known now.

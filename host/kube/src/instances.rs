@@ -19,6 +19,7 @@ use crate::api::{ApiError, Cluster};
 use crate::certificates::{Certificates, identity};
 use crate::clock;
 use crate::config::OperatorConfig;
+use crate::warnings::Warnings;
 use crate::world::World;
 use crate::write::remove_finalizer;
 
@@ -56,6 +57,7 @@ pub struct Instances {
     resting: Mutex<HashMap<Key, Resting>>,
     /// Instances whose node is proven to be gone, by the uid of their pod.
     pub(crate) lost_nodes: Mutex<HashMap<String, Key>>,
+    pub(crate) warnings: Warnings,
 }
 
 impl Instances {
@@ -80,6 +82,7 @@ impl Instances {
             images,
             resting: Mutex::default(),
             lost_nodes: Mutex::default(),
+            warnings: Warnings::default(),
         }
     }
 
@@ -142,7 +145,7 @@ impl Instances {
             .unwrap_or_else(PoisonError::into_inner)
             .contains_key(&uid);
         let mut ended = lost;
-        let phase = match windlass_pods::read(&pod, &[]) {
+        let phase = match windlass_pods::read(&pod, &self.warnings.of(&uid)) {
             PodView::Ended { .. } => None,
             PodView::Stopping { .. } | PodView::Unreachable { .. } if on_lost_node => None,
             PodView::Stopping { .. } => Some(InstancePhase::Stopping),
@@ -160,7 +163,21 @@ impl Instances {
                 started_at: _,
                 ready,
                 pod_ip,
-            } => Some(self.running(key, &pod, &uid, container_id, ready, pod_ip)),
+            } => Some(
+                match self.reached(key, &pod, &uid, container_id, ready, pod_ip) {
+                    Ok(boot_id) => InstancePhase::Ready { boot_id },
+                    Err(phase) => phase,
+                },
+            ),
+            PodView::Receiving {
+                container_id,
+                pod_ip,
+            } => Some(
+                match self.reached(key, &pod, &uid, container_id, false, pod_ip) {
+                    Ok(boot_id) => InstancePhase::Receiving { boot_id },
+                    Err(phase) => phase,
+                },
+            ),
         };
         let Some(phase) = phase else {
             self.agents.gone(key);
@@ -200,7 +217,8 @@ impl Instances {
         started.filter(|uid| lost.contains_key(uid)).collect()
     }
 
-    fn running(
+    /// The boot of the agent that answers in this container, else what is known of it.
+    fn reached(
         &self,
         key: &Key,
         pod: &Pod,
@@ -208,13 +226,13 @@ impl Instances {
         container_id: String,
         ready: bool,
         pod_ip: Option<String>,
-    ) -> InstancePhase {
+    ) -> Result<String, InstancePhase> {
         let address = pod_ip.and_then(|ip| ip.parse().ok());
         let identity = identity(&self.world, &key.namespace, &key.name, pod);
         let (Some(address), Some(identity)) = (address, identity) else {
-            return InstancePhase::Starting {
+            return Err(InstancePhase::Starting {
                 message: "waiting for the pod's address".into(),
-            };
+            });
         };
         let agent = Agent {
             pod_uid: uid.to_owned(),
@@ -222,14 +240,14 @@ impl Instances {
             address,
             identity,
         };
-        match self.agents.contact(key, agent) {
-            Contact::Connected { boot_id, pulumi: _ } => InstancePhase::Ready { boot_id },
+        Err(match self.agents.contact(key, agent) {
+            Contact::Connected { boot_id, pulumi: _ } => return Ok(boot_id),
             Contact::Silent(message) if ready => InstancePhase::Unreachable { message },
             Contact::Silent(message) => InstancePhase::Starting { message },
             Contact::Dialling => InstancePhase::Starting {
                 message: String::new(),
             },
-        }
+        })
     }
 
     /// A pod stands where a new one is to be: one that has ended goes, one that runs stays.

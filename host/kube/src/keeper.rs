@@ -1,11 +1,14 @@
 //! Looks after what no watch tells: nodes that may be gone, pods that wait to be let go, what rests after a refusal; and
 //! keeps the status of Workspaces in step.
 
+use std::collections::HashSet;
 use std::sync::PoisonError;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::MissedTickBehavior;
 use windlass_api::conditions::workspace_reason;
 use windlass_engine::Key;
 use windlass_pods::PodView;
@@ -26,17 +29,21 @@ impl Instances {
     /// spawned.
     pub async fn keep(&self) {
         let mut news = self.world.pod_news();
+        // However much news there is.
+        let mut look = tokio::time::interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            match tokio::time::timeout(LOOK, news.recv()).await {
-                Ok(Ok(key)) => {
-                    self.release_if_over(&key).await;
-                    self.show(&key, false).await;
-                }
-                // Missed some, or nothing happened for a while: look at all of them.
-                Ok(Err(tokio::sync::broadcast::error::RecvError::Lagged(_))) | Err(_) => {
-                    self.look_at_all().await;
-                }
-                Ok(Err(tokio::sync::broadcast::error::RecvError::Closed)) => return,
+            tokio::select! {
+                _ = look.tick() => self.look_at_all().await,
+                heard = news.recv() => match heard {
+                    Ok(key) => {
+                        self.release_if_over(&key).await;
+                        self.show(&key, false).await;
+                    }
+                    // Missed some: look at all of them.
+                    Err(RecvError::Lagged(_)) => look.reset_immediately(),
+                    Err(RecvError::Closed) => return,
+                },
             }
         }
     }
@@ -52,6 +59,7 @@ impl Instances {
         for key in awake {
             self.world.wake(key);
         }
+        let mut starting = HashSet::new();
         for pod in self.world.pods.all() {
             let labels = pod.metadata.labels.as_ref();
             let workspace =
@@ -68,17 +76,24 @@ impl Instances {
             if pod.metadata.deletion_timestamp.is_some() {
                 self.release_if_over(&key).await;
             }
-            self.show(&key, true).await;
-            let doubtful = matches!(
-                windlass_pods::read(&pod, &[]),
-                PodView::Stopping { .. } | PodView::Unreachable { .. }
-            );
-            if doubtful
-                && let (Some(node), Some(uid)) = (windlass_pods::node(&pod), &pod.metadata.uid)
-            {
-                self.look_at_node(&key, node, uid).await;
+            if let (Some(node), Some(uid)) = (windlass_pods::node(&pod), &pod.metadata.uid) {
+                match windlass_pods::read(&pod, &[]) {
+                    PodView::Starting { .. } => {
+                        starting.insert(uid.clone());
+                        let namespace = &key.namespace;
+                        if self.warnings.look(&self.cluster, namespace, uid, now).await {
+                            self.world.wake(key.clone());
+                        }
+                    }
+                    PodView::Stopping { .. } | PodView::Unreachable { .. } => {
+                        self.look_at_node(&key, node, uid).await;
+                    }
+                    _ => {}
+                }
             }
+            self.show(&key, true).await;
         }
+        self.warnings.retain(&starting);
         self.look_for_vanished().await;
     }
 
@@ -113,7 +128,7 @@ impl Instances {
     async fn show(&self, key: &Key, lingers: bool) {
         let Some(pod) = self.pod(key) else { return };
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        let shown = match windlass_pods::read(&pod, &[]) {
+        let shown = match windlass_pods::read(&pod, &self.warnings.of(uid)) {
             PodView::Running { .. } => match self.agents.known(key, uid) {
                 Some((agent, Contact::Connected { boot_id: _, pulumi })) => Shown::Ready {
                     address: std::net::SocketAddr::new(agent.address, crate::agents::PORT)
@@ -128,7 +143,8 @@ impl Instances {
                 Some((_, Contact::Dialling)) | None => return,
             },
             PodView::Starting { message } if lingers => Shown::waiting(&message),
-            PodView::Starting { .. } | PodView::Ended { .. } => return,
+            PodView::Receiving { .. } if lingers => Shown::waiting("putting the program in place"),
+            PodView::Starting { .. } | PodView::Receiving { .. } | PodView::Ended { .. } => return,
             PodView::Failing { reason, message } => Shown::NotReady { reason, message },
             PodView::Stopping { message } => Shown::NotReady {
                 reason: workspace_reason::DELETING.into(),

@@ -27,6 +27,7 @@ mod references;
 mod secrets;
 pub mod serve;
 mod store;
+mod warnings;
 mod watch;
 mod workspace_status;
 mod world;

@@ -139,6 +139,10 @@ impl Place for KubePlace {
         self.outside.subscriptions.pace(key, interval);
     }
 
+    fn look_afresh(&self, key: &Key) {
+        self.outside.subscriptions.look_afresh(key);
+    }
+
     fn progress(&self, key: &Key, update: &str, progress: &RunProgress) {
         self.notes.heard(key, update, progress, clock());
     }

@@ -20,7 +20,7 @@ use crate::events::{Events, update_ended, update_expired};
 use crate::instances::Instances;
 use crate::references::References;
 use crate::world::World;
-use crate::write::workspace::{Unmade, is_ours};
+use crate::write::workspace::{Unmade, Wanted, is_ours};
 
 /// Objects on a cluster, workspaces as pods.
 pub struct KubeStore {
@@ -111,19 +111,21 @@ impl KubeStore {
             Write::EnsureWorkspace {
                 spec_digest,
                 audience,
+                source_first,
             } => {
+                let wanted = Wanted {
+                    spec_digest,
+                    audience: audience.as_deref(),
+                    source_first: *source_first,
+                };
                 if let Some(workspace) = &objects.by_hand {
-                    let made = self
-                        .ensure_pod(key, workspace, None, spec_digest, None)
-                        .await;
+                    let made = self.ensure_pod(key, workspace, None, &wanted).await;
                     return made.map_err(|unmade| ApiError::from(unmade).into());
                 }
                 let Some(stack) = &objects.stack else {
                     return Ok(());
                 };
-                let made = self
-                    .ensure_workspace(key, stack, spec_digest, audience.as_deref())
-                    .await;
+                let made = self.ensure_workspace(key, stack, &wanted).await;
                 self.or_refused(key, stack, made.map_err(Unmade::into))
             }
             Write::StopWorkspace { uid } => {

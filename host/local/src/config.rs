@@ -1,13 +1,13 @@
 //! What `windlass local` is told, and what it tells while it works.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use windlass_api::run::RunProgress;
 use windlass_core::Decision;
 use windlass_core::decision::Event;
 use windlass_core::snapshot::Snapshot;
 use windlass_engine::Key;
+use windlass_tasks::ProgressPace;
 
 /// How to reconcile a directory of manifests.
 #[derive(Clone, Debug)]

@@ -87,6 +87,10 @@ impl Place for LocalPlace {
         self.outside.subscriptions.pace(key, interval);
     }
 
+    fn look_afresh(&self, key: &Key) {
+        self.outside.subscriptions.look_afresh(key);
+    }
+
     fn progress(&self, key: &Key, update: &str, progress: &RunProgress) {
         self.observer.progress(key, update, progress);
     }

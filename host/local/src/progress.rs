@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_api::Update;
 use windlass_api::run::RunProgress;
 use windlass_core::Decision;
-use windlass_core::decide::Event;
+use windlass_core::decision::Event;
 use windlass_core::snapshot::Snapshot;
 use windlass_core::time::Timestamp;
 use windlass_engine::Key;

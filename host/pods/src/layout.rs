@@ -31,10 +31,9 @@ pub const SECRETS: &str = "/var/run/secrets/stacks.pulumi.com/secrets";
 pub const PORT: i32 = 50051;
 pub const PORT_NAME: &str = "grpc";
 
-/// Init container that installs the agent.
-pub const BOOTSTRAP: &str = "bootstrap";
-/// Init container that waits for the program where the user's own init containers need it.
-pub const FETCH: &str = "fetch";
+/// Init container that installs the agent, and the one that waits for the program where the user's own init containers
+/// need it.
+pub use windlass_api::workspace::{BOOTSTRAP, FETCH};
 
 /// Volumes of the operator's own; a template may not use these names.
 pub const TLS_VOLUME: &str = "windlass-tls";

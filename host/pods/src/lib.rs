@@ -21,6 +21,6 @@ mod workspace;
 
 pub use error::TemplateError;
 pub use options::{Images, LoginToken, PodOptions, SecurityProfile, WorkspaceOptions};
-pub use pod::{has_init_containers, pod};
+pub use pod::pod;
 pub use view::{PodView, hostname, node, read, spec_digest};
 pub use workspace::workspace_spec;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    Container, EmptyDirVolumeSource, Pod, ProjectedVolumeSource, SecretVolumeSource,
+    EmptyDirVolumeSource, Pod, ProjectedVolumeSource, SecretVolumeSource,
     ServiceAccountTokenProjection, Volume, VolumeProjection,
 };
 use windlass_api::names::{
@@ -17,9 +17,7 @@ use crate::check;
 use crate::containers;
 use crate::environment::value;
 use crate::error::TemplateError;
-use crate::layout::{
-    BOOTSTRAP, ENV_FILE, FETCH, LOGIN_TOKEN, LOGIN_VOLUME, SHARE_VOLUME, TLS_VOLUME,
-};
+use crate::layout::{ENV_FILE, FETCH, LOGIN_TOKEN, LOGIN_VOLUME, SHARE_VOLUME, TLS_VOLUME};
 use crate::merge::{self, InitOrder};
 use crate::options::{LoginToken, PodOptions, SecurityProfile};
 use crate::resources;
@@ -57,7 +55,7 @@ pub fn pod(workspace: &Workspace, options: &PodOptions) -> Result<Pod, TemplateE
     check::pod_template("spec.podTemplate", &template)?;
 
     let mut template_spec = template.spec.unwrap_or_default();
-    let source_first = options.source_first && has_init_containers(workspace);
+    let source_first = options.source_first && spec.has_init_containers();
     if !source_first {
         drop_patch_of_fetch(&mut template_spec);
     }
@@ -76,23 +74,6 @@ pub fn pod(workspace: &Workspace, options: &PodOptions) -> Result<Pod, TemplateE
         spec: Some(merged),
         status: None,
     })
-}
-
-/// Whether the template brings init containers of its own, beside changes to the built-in ones. They find the program
-/// in place, so a new revision means a new pod.
-pub fn has_init_containers(workspace: &Workspace) -> bool {
-    let template = workspace.spec.pod_template.as_ref();
-    let init = template
-        .and_then(|template| template.spec.as_ref())
-        .and_then(|spec| spec.init_containers.as_deref())
-        .unwrap_or_default();
-    init.iter().any(|c| !changes_built_in(c))
-}
-
-/// Templates written for the Pulumi Kubernetes Operator may change its init containers, which have these names. A
-/// container with an image is one of the user's own.
-fn changes_built_in(container: &Container) -> bool {
-    container.name == BOOTSTRAP || (container.name == FETCH && container.image.is_none())
 }
 
 fn drop_patch_of_fetch(template: &mut PodSpec) {

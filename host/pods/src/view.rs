@@ -6,11 +6,19 @@ use k8s_openapi::api::core::v1::{
 use windlass_api::Time;
 use windlass_api::names::{POD_REVISION_HASH_ANNOTATION, PULUMI_CONTAINER};
 
+use crate::layout::{FETCH, RECEIVE};
+
 /// Where a workspace's pod is in its life.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PodView {
     /// On its way; the message says what it waits for.
     Starting { message: String },
+    /// An agent waits to be sent the program, so that the init containers after it find it in place.
+    Receiving {
+        /// Tells this start of the container from the ones before it.
+        container_id: String,
+        pod_ip: Option<String>,
+    },
     /// Does not start, and will not by itself unless something outside changes. `reason` is the kubelet's or the
     /// scheduler's, such as ErrImagePull, CrashLoopBackOff, Unschedulable.
     Failing { reason: String, message: String },
@@ -72,6 +80,9 @@ pub fn read(pod: &Pod, events: &[Event]) -> PodView {
     }
     if let Some(running) = running(status) {
         return running;
+    }
+    if let Some(receiving) = receiving(pod, status) {
+        return receiving;
     }
     let blocked = unschedulable(status).or_else(|| containers(status).find_map(blocked));
     if let Some((reason, message)) = blocked {
@@ -201,6 +212,24 @@ fn running(status: &PodStatus) -> Option<PodView> {
         container_id: pulumi.container_id.clone().unwrap_or_default(),
         started_at: state.started_at.clone(),
         ready: pulumi.ready,
+        pod_ip: given(status.pod_ip.as_deref()),
+    })
+}
+
+fn receiving(pod: &Pod, status: &PodStatus) -> Option<PodView> {
+    let init = pod.spec.as_ref()?.init_containers.as_deref()?;
+    // One of the user's own may have that name.
+    let ours = |command: &[String]| command.iter().eq(RECEIVE);
+    init.iter()
+        .find(|c| c.name == FETCH && c.command.as_deref().is_some_and(ours))?;
+    let container = status
+        .init_container_statuses
+        .iter()
+        .flatten()
+        .find(|c| c.name == FETCH)?;
+    container.state.as_ref()?.running.as_ref()?;
+    Some(PodView::Receiving {
+        container_id: container.container_id.clone().unwrap_or_default(),
         pod_ip: given(status.pod_ip.as_deref()),
     })
 }

@@ -7,6 +7,7 @@ use pretty_assertions::{assert_eq, assert_ne};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use windlass_api::Stack;
+use windlass_api::run::ProgramSource;
 use windlass_core::snapshot::Objects;
 use windlass_core::spec::check;
 
@@ -29,8 +30,31 @@ workspaceTemplate: {spec: {image: "pulumi:1"}}
 "#;
 
 fn digest(stack: &Stack) -> String {
+    digest_for(stack, "sha256:a")
+}
+
+fn digest_for(stack: &Stack, tree: &str) -> String {
     let checked = check(stack, true).unwrap();
-    checked.workspace_digest(&stack.spec, &Objects::default(), None)
+    let program = ProgramSource::Tree {
+        digest: tree.to_owned(),
+        dir: String::new(),
+    };
+    checked.workspace_digest(&stack.spec, &Objects::default(), None, &program)
+}
+
+#[test]
+fn another_program_is_another_pod_only_for_init_containers_that_find_it() {
+    let plain = stack(BASE);
+    assert_eq!(
+        digest_for(&plain, "sha256:a"),
+        digest_for(&plain, "sha256:b")
+    );
+    let template = json!({"spec": {"podTemplate": {"spec": {"initContainers": [{"name": "i", "image": "x"}]}}}});
+    let prepared = edited("/spec/workspaceTemplate", template);
+    assert_ne!(
+        digest_for(&prepared, "sha256:a"),
+        digest_for(&prepared, "sha256:b")
+    );
 }
 
 fn edited(pointer: &str, value: Value) -> Stack {

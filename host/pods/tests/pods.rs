@@ -2,7 +2,7 @@
 
 use pretty_assertions::assert_eq;
 use serde_json::json;
-use windlass_pods::{LoginToken, PodOptions, has_init_containers, layout, node, pod, spec_digest};
+use windlass_pods::{LoginToken, PodOptions, layout, node, pod, spec_digest};
 
 use crate::support::*;
 
@@ -277,7 +277,7 @@ fn init_containers_of_the_template_can_have_the_program_first() {
         names(&init).into_iter().map(str::to_owned).collect()
     };
     let own = "podTemplate: {spec: {initContainers: [{name: prepare, image: x}]}}";
-    assert!(has_init_containers(&workspace(own)));
+    assert!(workspace(own).spec.has_init_containers());
     assert_eq!(order(own), ["bootstrap", "fetch", "prepare"]);
     assert_eq!(order(""), ["bootstrap"]);
     assert_eq!(
@@ -296,7 +296,7 @@ fn changes_to_the_built_in_init_containers_are_no_init_containers() {
     let patches = workspace(
         "podTemplate: {spec: {initContainers: [{name: fetch, env: [{name: A, value: b}]}, {name: bootstrap}]}}",
     );
-    assert!(!has_init_containers(&patches));
+    assert!(!patches.spec.has_init_containers());
     let made = make_pod(&patches);
     assert_eq!(
         names(spec(&made).init_containers.as_deref().unwrap()),
@@ -304,7 +304,7 @@ fn changes_to_the_built_in_init_containers_are_no_init_containers() {
     );
     // One with an image is a container of its own, whatever it is called.
     let own = workspace("podTemplate: {spec: {initContainers: [{name: fetch, image: git}]}}");
-    assert!(has_init_containers(&own));
+    assert!(own.spec.has_init_containers());
     assert_eq!(
         names(spec(&make_pod(&own)).init_containers.as_deref().unwrap()),
         ["bootstrap", "fetch"]

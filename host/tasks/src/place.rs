@@ -50,6 +50,9 @@ pub trait Place: Send + Sync + 'static {
     fn polls(&self, key: &Key, interval: Option<Duration>);
 
     /// How far a run is.
+    /// The next answer about this Stack's source is not to come from what was learned before now.
+    fn look_afresh(&self, key: &Key);
+
     fn progress(&self, key: &Key, update: &str, progress: &RunProgress);
 
     /// A line of a run's log, redacted by the agent.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::OnceCell;
+use tokio::time::Instant;
 use windlass_engine::{Handle, Key};
 use windlass_fetch::{
     ErrorClass as FetchClass, FetchError, Pace, PollRequest, Poller, Subscription,
@@ -33,6 +34,8 @@ struct Watched {
     subscription: Arc<tokio::sync::Mutex<Subscription>>,
     credential: Option<windlass_fetch::Credential>,
     paces: [Pace; 2],
+    /// Its next answer is not to come from a look that began before this.
+    asked: Option<Instant>,
     /// Ends with this entry.
     follower: tokio::task::AbortHandle,
 }
@@ -49,6 +52,14 @@ impl Subscriptions {
             poller,
             handle: OnceCell::new(),
             watched: Mutex::default(),
+        }
+    }
+
+    /// The next answer about this Stack's repository is not to come from a look that began before now.
+    pub fn look_afresh(&self, key: &Key) {
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(watched) = watched.get_mut(key) {
+            watched.asked = Some(Instant::now());
         }
     }
 
@@ -91,25 +102,29 @@ impl Subscriptions {
         credential: Option<windlass_fetch::Credential>,
     ) -> Result<Arc<Vec<windlass_fetch::RemoteRef>>, FetchError> {
         let known = {
-            let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
             watched
-                .get(&key)
+                .get_mut(&key)
                 .filter(|w| w.url == url && w.prefixes == prefixes && w.credential == credential)
-                .map(|w| Arc::clone(&w.subscription))
+                .map(|w| (Arc::clone(&w.subscription), w.asked.take()))
         };
-        let subscription = match known {
-            Some(subscription) => subscription,
-            None => self.subscribe(key, url, prefixes, credential)?,
+        let new = known.is_none();
+        let (subscription, asked) = match known {
+            Some(known) => known,
+            None => (self.subscribe(key, url, prefixes, credential)?, None),
         };
         let mut subscription = subscription.lock().await;
         let now = subscription.current();
         let fresh = now.looked.is_some_and(|at| at.elapsed() < FRESH);
+        let outdated = asked.is_some_and(|asked| now.began.is_none_or(|began| began < asked));
         let state = match &now.refs {
-            Some(Ok(_)) => now,
-            // Others have just heard the same.
-            Some(Err(_)) if fresh => now,
-            Some(Err(_)) => subscription.look_again().await,
             None => subscription.changed().await,
+            // Others have just heard the same. A person who asks is answered anew.
+            Some(Err(_)) if fresh && !outdated => now,
+            Some(Err(_)) => subscription.look_again().await,
+            // What others knew a while ago may lack what this one was made for.
+            Some(Ok(_)) if outdated || (new && !fresh) => subscription.look_again().await,
+            Some(Ok(_)) => now,
         };
         match state.refs {
             Some(known) => known,
@@ -155,6 +170,7 @@ impl Subscriptions {
             subscription: Arc::clone(&subscription),
             credential,
             paces,
+            asked: None,
             follower,
         };
         self.watched

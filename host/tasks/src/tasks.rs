@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::io::AsyncRead;
 use tokio_stream::StreamExt;
-use windlass_agent::{AgentClient, ClientError, RunEvent};
+use windlass_agent::{ClientError, RunEvent};
 use windlass_api::Stack;
 use windlass_api::run::{ProgramSource, ProjectInfo};
 use windlass_core::by_hand;
@@ -76,7 +77,12 @@ impl<P: Place> Tasks for PlaceTasks<P> {
             by_hand::stack(&input.objects).ok_or_else(|| unavailable("the Stack is gone"))?;
         let stack = &stack;
         match &input.kind {
-            TaskKind::Resolve => self.resolve(&input, stack).await.map(Found::Source),
+            TaskKind::Resolve { fresh } => {
+                if *fresh {
+                    self.place.look_afresh(&input.key);
+                }
+                self.resolve(&input, stack).await.map(Found::Source)
+            }
             TaskKind::Fetch { resolution } => {
                 self.fetch(&input, stack, resolution).await.map(Found::Tree)
             }
@@ -84,6 +90,10 @@ impl<P: Place> Tasks for PlaceTasks<P> {
                 .open(&input, stack, project.as_deref())
                 .await
                 .map(Found::Backend),
+            TaskKind::Deliver { program, instance } => self
+                .deliver(&input, stack, program, instance)
+                .await
+                .map(|()| Found::Delivered),
             TaskKind::Run { update, instance } => self
                 .drive(&input, stack, update, instance)
                 .await
@@ -299,7 +309,11 @@ impl<P: Place> PlaceTasks<P> {
                     .await
                     .map_err(|error| agent_failure(&error))?
             {
-                self.push(&client, input, stack, digest).await?;
+                let stream = self.stored(input, stack, digest).await?;
+                client
+                    .put_tree(digest, stream)
+                    .await
+                    .map_err(|error| agent_failure(&error))?;
             }
             self.login_is_the_adapters(input, stack, ours.intent)
                 .await?;
@@ -335,13 +349,36 @@ impl<P: Place> PlaceTasks<P> {
         ))
     }
 
-    async fn push(
+    /// Puts the program where the workspace's own init containers look for it.
+    async fn deliver(
         &self,
-        client: &AgentClient,
+        input: &TaskInput,
+        stack: &Stack,
+        program: &ProgramSource,
+        instance: &str,
+    ) -> Result<(), Failure> {
+        let ProgramSource::Tree { digest, dir } = program else {
+            return Err(invalid(
+                "SourceUnsupported",
+                "only a fetched program can be delivered".to_owned(),
+            ));
+        };
+        let client = self.place.client(&input.key, instance).await?;
+        let stream = self.stored(input, stack, digest).await?;
+        client
+            .show_tree(digest, dir, stream)
+            .await
+            .map_err(|error| agent_failure(&error))?;
+        Ok(())
+    }
+
+    /// A stored tree as a tar stream.
+    async fn stored(
+        &self,
         input: &TaskInput,
         stack: &Stack,
         digest: &str,
-    ) -> Result<(), Failure> {
+    ) -> Result<impl AsyncRead + Send + Unpin + 'static, Failure> {
         let reader = match self.fetcher.open(digest, None).await {
             Ok(reader) => reader,
             // Collected since: the resolution that is known now may still lead there.
@@ -355,12 +392,7 @@ impl<P: Place> PlaceTasks<P> {
             }
             Err(error) => return Err(fetch_failure(&error)),
         };
-        let stream = crate::stream::from_blocking(reader);
-        client
-            .put_tree(digest, stream)
-            .await
-            .map_err(|error| agent_failure(&error))?;
-        Ok(())
+        Ok(crate::stream::from_blocking(reader))
     }
 }
 

@@ -216,7 +216,7 @@ impl History {
         let Task { cause, kind } = task;
         let seen = &mut self.snapshot.seen;
         match kind {
-            TaskKind::Resolve => {
+            TaskKind::Resolve { .. } => {
                 let artifact = json!({"type": "gitTree", "url": "https://git.example/app", "commit": revision});
                 let dir = "deploy".to_owned();
                 let value = Resolution {
@@ -254,6 +254,7 @@ impl History {
                     },
                 );
             }
+            TaskKind::Deliver { .. } => seen.program = known(now, cause, ()),
             TaskKind::Run { .. } if self.held => {
                 if !matches!(&seen.run, Obs::Pending { cause: asked, .. } if asked == cause) {
                     seen.run = Obs::Pending {
@@ -347,12 +348,14 @@ fn same(before: &Observations, after: &Observations) -> bool {
         source,
         tree,
         backend,
+        program,
         run,
         cancel,
     } = before;
     *source == after.source
         && *tree == after.tree
         && *backend == after.backend
+        && *program == after.program
         && *run == after.run
         && *cancel == after.cancel
 }

@@ -2,7 +2,7 @@
 //! it.
 #![allow(clippy::unwrap_used)]
 
-use pretty_assertions::assert_eq;
+use pretty_assertions::{assert_eq, assert_ne};
 use serde_json::{Value, json};
 use windlass_cluster::Image;
 use windlass_e2e::git_server::GitServer;
@@ -262,6 +262,71 @@ async fn a_template_that_is_refused(operator: &Operator) {
     );
 }
 
+/// An init container of the template's own works on the program before it runs; a new commit is new work.
+async fn an_init_container_finds_the_program(operator: &Operator) {
+    let server = GitServer::start().await.unwrap();
+    let repo = server.repo("prepared").unwrap();
+    let program =
+        "name: prepared\nruntime: yaml\noutputs:\n  greeting: {fn::readFile: ./made.txt}\n";
+    let commit = |word: &str| {
+        let file = |path, text: &'static str| (path, "100644", text.as_bytes());
+        let files = [
+            file("app/Pulumi.yaml", program),
+            ("app/word.txt", "100644", word.as_bytes()),
+        ];
+        repo.commit("main", &files).unwrap()
+    };
+    commit("hello");
+    let spec = format!(
+        "projectRepo: {}\nbranch: main\nrepoDir: app\nsuspend: true",
+        server.url("prepared")
+    );
+    operator.stack("prepared", &spec).await;
+    let prepare = template(json!({"initContainers": [{
+        "name": "prepare", "image": "test/pulumi:1", "workingDir": "/share/workspace",
+        "command": ["sh", "-c", "test -f Pulumi.yaml && tr a-z A-Z < word.txt > made.txt"],
+        "volumeMounts": [{"name": "share", "mountPath": "/share"}],
+    }]}));
+    operator
+        .patch("stack", "prepared", &prepare.to_string())
+        .await;
+    operator
+        .patch("stack", "prepared", r#"{"spec":{"suspend":false}}"#)
+        .await;
+    operator.ready("prepared").await;
+    assert_eq!(output(operator, "prepared", "greeting").await, "HELLO");
+    let first = uid(operator, "prepared").await;
+
+    let before = operator.ready("prepared").await;
+    commit("goodbye");
+    let request = r#"{"metadata":{"annotations":{"pulumi.com/reconciliation-request":"1"}}}"#;
+    operator.patch("stack", "prepared", request).await;
+    run_after(operator, "prepared", &before).await;
+    assert_eq!(output(operator, "prepared", "greeting").await, "GOODBYE");
+    assert_ne!(uid(operator, "prepared").await, first);
+}
+
+/// The kubelet says it in an event, and nowhere else.
+async fn a_volume_that_is_missing(operator: &Operator) {
+    let volume = json!({
+        "volumes": [{"name": "extra", "secret": {"secretName": "absent"}}],
+        "containers": [{"name": "pulumi", "volumeMounts": [{"name": "extra", "mountPath": "/extra"}]}],
+    });
+    begun(operator, "volume", template(volume)).await;
+    operator
+        .stack_when("volume", "saying what is missing", |stack| {
+            condition(stack, "Reconciling").is_some_and(|it| {
+                let message = it["message"].as_str().unwrap();
+                message.contains("FailedMount") && message.contains("absent")
+            })
+        })
+        .await;
+    operator
+        .kubectl(&["create", "secret", "generic", "absent"])
+        .await;
+    operator.ready("volume").await;
+}
+
 /// What people do in a pod, with its documented environment; and what its log shows.
 async fn people_find_their_way(operator: &Operator) {
     operator.stash("open").await;
@@ -314,5 +379,7 @@ async fn pods_last_and_say_what_keeps_them_from_starting() {
         a_key_that_is_missing(&operator),
         a_template_that_is_refused(&operator),
         people_find_their_way(&operator),
+        an_init_container_finds_the_program(&operator),
+        a_volume_that_is_missing(&operator),
     );
 }

@@ -8,6 +8,7 @@ mod agent;
 mod backend;
 mod bounds;
 mod check;
+mod collector;
 mod git;
 mod history;
 pub mod monitor;

@@ -250,7 +250,7 @@ impl Operator {
         for task in start {
             let mut world = locked(&self.world);
             world.count_task(place);
-            if !matches!(task.kind, TaskKind::Resolve) {
+            if !matches!(task.kind, TaskKind::Resolve { .. }) {
                 let (number, what) = (self.number, word(&task.kind));
                 world.note(|| format!("operator {number} asks for place {place}: {what}"));
             }
@@ -333,9 +333,10 @@ fn key(world: &World, place: Place) -> Key {
 
 fn word(kind: &TaskKind) -> String {
     match kind {
-        TaskKind::Resolve => "Resolve".into(),
+        TaskKind::Resolve { .. } => "Resolve".into(),
         TaskKind::Fetch { .. } => "Fetch".into(),
         TaskKind::OpenBackend { .. } => "OpenBackend".into(),
+        TaskKind::Deliver { instance, .. } => format!("Deliver to {instance}"),
         TaskKind::Run { update, instance } => format!("Run {update} on {instance}"),
         TaskKind::Cancel { update, instance } => format!("Cancel {update} on {instance}"),
     }

@@ -212,10 +212,14 @@ impl Plan {
         }
     }
 
-    pub fn with(self, planted: Planted) -> Plan {
-        Plan {
-            planted: Some(planted),
-            ..self
+    /// The same with a fault, in weather that does not hide it.
+    pub fn with(mut self, planted: Planted) -> Plan {
+        self.planted = Some(planted);
+        if planted == Planted::CancelIgnored {
+            // Only a run that never ends by itself, and whose pod lives, shows it.
+            self.weather.run_hangs = 0.5;
+            self.weather.pod_trouble_every *= 4;
         }
+        self
     }
 }

@@ -44,6 +44,10 @@ pub enum Planted {
     ResyncFlips,
     /// Nobody tells the agent that the run is to end.
     CancelIgnored,
+    /// What is made for a destroy belongs to the Stack that is being deleted.
+    OwnedWhileDeleting,
+    /// Nobody sends the program to init containers that wait for it.
+    ProgramWithheld,
     /// `spec.suspend` is not looked at.
     SuspendIgnored,
     /// An Update runs although what it pins has changed.
@@ -59,7 +63,7 @@ pub enum Planted {
 }
 
 impl Planted {
-    pub const ALL: [Planted; 22] = [
+    pub const ALL: [Planted; 24] = [
         Planted::RecordAfterStart,
         Planted::FinalizerDroppedEarly,
         Planted::InstanceIgnored,
@@ -76,6 +80,8 @@ impl Planted {
         Planted::PrerequisitesIgnored,
         Planted::ResyncFlips,
         Planted::CancelIgnored,
+        Planted::OwnedWhileDeleting,
+        Planted::ProgramWithheld,
         Planted::SuspendIgnored,
         Planted::StaleInputsRun,
         Planted::CauseForgotten,
@@ -92,7 +98,10 @@ impl Planted {
             Planted::InstanceIgnored => &[Broken::StartedUnrecorded, Broken::StartedTwice],
             Planted::EpochIgnored => &[Broken::DeposedLeader],
             Planted::LiveLockReleased => &[Broken::LiveLock],
-            Planted::ObservationTrustedForEver | Planted::CancelIgnored => &[Broken::Converges],
+            Planted::ObservationTrustedForEver
+            | Planted::CancelIgnored
+            | Planted::OwnedWhileDeleting
+            | Planted::ProgramWithheld => &[Broken::Converges],
             Planted::NameByMoment | Planted::SequenceReused => {
                 &[Broken::Bounded, Broken::Converges]
             }
@@ -238,6 +247,9 @@ fn spoil(planted: Planted, snapshot: &Snapshot, decision: &mut Decision) {
         Planted::CancelIgnored => decision
             .tasks
             .retain(|task| !matches!(task.kind, TaskKind::Cancel { .. })),
+        Planted::ProgramWithheld => decision
+            .tasks
+            .retain(|task| !matches!(task.kind, TaskKind::Deliver { .. })),
         Planted::WakesNow => {
             if let Some(at) = &mut decision.wake_at {
                 *at = snapshot.now;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use windlass_core::snapshot::{Instance, InstancePhase, RunEnd, WorkspaceView};
 use windlass_core::time::Timestamp;
+use windlass_engine::Found;
 
 use crate::agent::Process;
 use crate::plan::{HOUR, MINUTE, SECOND};
 use crate::planted::Planted;
-use crate::world::{Event, Place, World};
+use crate::world::{Event, Place, Ticket, World};
 
 const ENDED_SHOWN: usize = 20;
 
@@ -26,11 +27,16 @@ pub struct Pod {
     pub journal: BTreeMap<String, Option<RunEnd>>,
     pub process: Option<Process>,
     pub idle_since: i64,
+    /// Its init containers wait for the program.
+    pub receives: bool,
+    /// Uid of the Stack that it belongs to.
+    pub owner: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodPhase {
     Starting,
+    Receiving,
     Failing,
     Ready,
     Down,
@@ -51,6 +57,9 @@ impl Pod {
             PodPhase::Failing => InstancePhase::Failing {
                 reason: "ImagePullBackOff".into(),
                 message: "the image cannot be pulled".into(),
+            },
+            PodPhase::Receiving => InstancePhase::Receiving {
+                boot_id: self.boot_id(),
             },
             PodPhase::Ready => InstancePhase::Ready {
                 boot_id: self.boot_id(),
@@ -101,7 +110,13 @@ impl World {
     }
 
     /// Makes an instance, or brings a fallen one back.
-    pub fn ensure_pod(&mut self, place: Place, digest: &str) {
+    pub fn ensure_pod(
+        &mut self,
+        place: Place,
+        digest: &str,
+        source_first: bool,
+        owner: Option<String>,
+    ) {
         let number = self.number();
         let now = self.now;
         let forget = self.plan.planted == Some(Planted::JournalForgotten);
@@ -123,6 +138,8 @@ impl World {
                     journal: BTreeMap::new(),
                     process: None,
                     idle_since: now,
+                    receives: source_first,
+                    owner,
                 });
                 (uid, 1)
             }
@@ -160,10 +177,41 @@ impl World {
             && pod.boot == boot
             && matches!(pod.phase, PodPhase::Starting | PodPhase::Failing)
         {
-            pod.phase = PodPhase::Ready;
+            pod.phase = if pod.receives {
+                PodPhase::Receiving
+            } else {
+                PodPhase::Ready
+            };
             pod.idle_since = now;
             self.publish(place);
         }
+    }
+
+    /// Puts the program in place; the init containers that waited for it take their time.
+    pub fn ask_deliver(&mut self, ticket: Ticket, epoch: u64, instance: &str) {
+        let place = ticket.place;
+        let lost = self.rng.chance(self.weather.message_lost);
+        let waits = self.pod(place, instance).filter(|pod| {
+            pod.phase == PodPhase::Receiving && pod.visible && epoch >= pod.max_epoch
+        });
+        let Some(pod) = waits.filter(|_| !lost) else {
+            self.fail(ticket, "AgentUnreachable", "nobody takes the program in");
+            return;
+        };
+        pod.max_epoch = epoch;
+        pod.receives = false;
+        pod.phase = PodPhase::Starting;
+        let boot = pod.boot;
+        let delay = self.rng.between(500, 20 * SECOND);
+        let pod = instance.to_owned();
+        self.later(delay, Event::PodReady { place, pod, boot });
+        // The answer may be lost on its way.
+        if self.rng.chance(self.weather.message_lost) {
+            self.fail(ticket, "AgentUnreachable", "the connection was lost");
+        } else {
+            self.answer(ticket, Ok(Found::Delivered));
+        }
+        self.publish(place);
     }
 
     /// Asks an instance to end. What runs in it is interrupted and may finish.

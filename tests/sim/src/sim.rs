@@ -285,6 +285,7 @@ fn elsewhere(world: &mut World, event: Event) {
         }
         Event::Resume { place } => world.edit(place, |spec, _| spec.suspend = false),
         Event::Recreate { place } => world.create(place),
+        Event::Collect { place, owner } => world.collect(place, &owner),
         Event::AskAgain => world.ask_again(),
         Event::HandDone { stack } => {
             let state = world.backends.stack(&stack);
@@ -332,10 +333,13 @@ fn asked(world: &mut World, task: Asked) {
         TaskKind::Run { update, instance } => {
             world.ask_run(ticket, &input, update, instance);
         }
+        TaskKind::Deliver { instance, .. } => {
+            world.ask_deliver(ticket, input.epoch, instance);
+        }
         TaskKind::Cancel { update, instance } => {
             world.ask_cancel(ticket, input.epoch, update, instance);
         }
-        TaskKind::Resolve => {
+        TaskKind::Resolve { .. } => {
             let spec = input
                 .objects
                 .stack

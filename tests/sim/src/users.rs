@@ -146,6 +146,11 @@ impl World {
             spec["secretsRef"] =
                 json!({"password": {"type": "Secret", "secret": {"name": name, "key": key}}});
         }
+        if self.rng.chance(0.2) {
+            let prepare = json!([{"name": "prepare", "image": "tools"}]);
+            spec["workspaceTemplate"] =
+                json!({"spec": {"podTemplate": {"spec": {"initContainers": prepare}}}});
+        }
         // Only on earlier places, so that nothing waits in a circle.
         if !place.is_multiple_of(4) && self.rng.chance(0.4) {
             let mut prerequisite = json!({"name": format!("s{}", place - 1)});
@@ -261,6 +266,9 @@ impl World {
             stack.metadata.deletion_timestamp = Some(record::time(now));
             stack.metadata.generation = stack.metadata.generation.map(|it| it + 1);
         });
+        if self.rng.chance(0.4) {
+            self.collect_soon(place);
+        }
     }
 
     /// A person runs the CLI on a machine of their own.

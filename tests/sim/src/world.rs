@@ -90,6 +90,11 @@ pub enum Event {
     Recreate {
         place: Place,
     },
+    /// Of an object that is being deleted in the foreground.
+    Collect {
+        place: Place,
+        owner: String,
+    },
     AskAgain,
     HandDone {
         stack: String,

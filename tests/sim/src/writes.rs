@@ -1,6 +1,6 @@
 //! Writes, as the API server carries them out.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use windlass_api::conditions::{self, COMPLETE, FAILED, FALSE, NewCondition, TRUE};
 use windlass_api::names::{FINALIZER, RECONCILE_REQUEST_ANNOTATION};
 use windlass_api::run::RunState;
@@ -17,6 +17,15 @@ use crate::world::{Place, World};
 
 /// Updates of one Stack beyond what is kept.
 const UPDATES_SPARE: usize = 4;
+
+fn owner_reference(uid: String) -> Vec<OwnerReference> {
+    vec![OwnerReference {
+        uid,
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+        ..OwnerReference::default()
+    }]
+}
 
 impl World {
     pub fn perform(
@@ -56,13 +65,18 @@ impl World {
                 self.annotate(other, value);
                 Ok(())
             }
-            Write::EnsureWorkspace { spec_digest, .. } => {
+            Write::EnsureWorkspace {
+                spec_digest,
+                source_first,
+                ..
+            } => {
                 if self.plan.taken_over {
                     self.broken(crate::monitor::Broken::Takeover, || {
                         format!("place {place} gets a workspace")
                     });
                 }
-                self.ensure_pod(place, spec_digest);
+                let owner = self.owner(objects);
+                self.ensure_pod(place, spec_digest, *source_first, owner);
                 Ok(())
             }
             Write::StopWorkspace { uid } => {
@@ -88,6 +102,7 @@ impl World {
                     resource_version: Some(version.clone()),
                     creation_timestamp: Some(record::time(self.now)),
                     finalizers: Some(vec![FINALIZER.to_owned()]),
+                    owner_references: self.owner(objects).map(owner_reference),
                     ..ObjectMeta::default()
                 };
                 let update = Update {

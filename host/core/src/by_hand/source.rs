@@ -179,14 +179,16 @@ fn resolve(live: &mut Live<'_>) -> Result<Source, String> {
             fetch(live, resolution)
         }
         Answer::Ask | Answer::Waiting(_) => {
-            live.draft.task(question, TaskKind::Resolve);
+            live.draft
+                .task(question, TaskKind::Resolve { fresh: false });
             Ok(Source::OnItsWay)
         }
         Answer::Failed {
             failure, retry_at, ..
         } => {
             let message = failure.message.clone();
-            live.draft.retry(retry_at, question, TaskKind::Resolve);
+            live.draft
+                .retry(retry_at, question, TaskKind::Resolve { fresh: false });
             Err(format!("the source: {message}"))
         }
     }

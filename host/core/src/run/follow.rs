@@ -2,6 +2,7 @@
 
 use windlass_api::intent::RunRecord;
 
+use super::deliver::deliver;
 use super::end::{finish, lost_summary, never_ran};
 use super::{ASSUME_LOST_ANNOTATION, Ours, assumed_lost, busy, cancel_requested};
 use crate::decide::Live;
@@ -58,6 +59,11 @@ pub(crate) fn follow(
             (busy(live, update, "restarting the agent"), Activity::Busy)
         }
         InstancePhase::Ready { boot_id } => watch(live, update, instance, boot_id),
+        // The pod's containers begin anew, its init containers first.
+        InstancePhase::Receiving { boot_id } => {
+            let message = deliver(live, &update.intent.program, instance, boot_id);
+            (busy(live, update, &message), Activity::Busy)
+        }
         InstancePhase::Unreachable { message } => (
             busy(
                 live,

@@ -4,6 +4,7 @@ use windlass_api::conditions::update_reason;
 use windlass_api::intent::RunRecord;
 use windlass_api::run::Operation;
 
+use super::deliver::deliver;
 use super::end::{finish, never_ran};
 use super::{Ours, busy, cancel_requested};
 use crate::by_hand;
@@ -72,8 +73,7 @@ pub(super) fn start(
         return (busy(live, update, &message), Activity::Busy);
     }
     let login = update.intent.login.as_ref();
-    let digest = checked.workspace_digest(&live.stack.spec, &live.s.objects, login);
-    live.draft.ensure_workspace(&digest, login);
+    let digest = live.want_workspace(checked, login, &update.intent.program);
     let Some(instance) = &live.s.objects.workspace.current else {
         return (
             busy(live, update, "waiting for workspace readiness"),
@@ -122,6 +122,10 @@ pub(super) fn start(
             ),
             Activity::Busy,
         ),
+        InstancePhase::Receiving { boot_id } if instance.spec_digest == digest => {
+            let message = deliver(live, &update.intent.program, instance, boot_id);
+            (busy(live, update, &message), Activity::Busy)
+        }
         _ => (
             busy(live, update, "waiting for workspace readiness"),
             Activity::Busy,

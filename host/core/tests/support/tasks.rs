@@ -26,7 +26,7 @@ impl World {
             let trouble = self.trouble.get(&slot).cloned();
             let seen = &mut self.s.seen;
             match kind {
-                TaskKind::Resolve => {
+                TaskKind::Resolve { .. } => {
                     let value = Resolution {
                         revision: self.revision.clone(),
                         dir: String::new(),
@@ -57,6 +57,16 @@ impl World {
                         login: self.login.clone(),
                     };
                     settle_obs(&mut seen.backend, cause, now, out, trouble, value);
+                }
+                TaskKind::Deliver { program, instance } => {
+                    if !out && trouble.is_none() {
+                        let current = self.s.objects.workspace.current.as_mut();
+                        let current = current.expect("it is there");
+                        assert_eq!(&current.uid, instance, "only there");
+                        current.phase = self.new_workspace.clone();
+                        self.delivered.push(program.clone());
+                    }
+                    settle_obs(&mut seen.program, cause, now, out, trouble, ());
                 }
                 TaskKind::Run { update, .. } => {
                     let mut summary = self.journal[update].clone();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use windlass_api::intent::{Cause, RunIntent, RunSummary};
-use windlass_api::run::{LoginExchange, Operation};
+use windlass_api::run::{LoginExchange, Operation, ProgramSource};
 use windlass_api::stack::{LastUpdate, StackStatus};
 use windlass_api::{Stack, Time, Update};
 use windlass_core::decide;
@@ -51,6 +51,8 @@ pub struct World {
     pub log: Vec<Write>,
     /// Every run that an agent was asked to start, in order.
     pub runs: Vec<Run>,
+    /// What was put in place for init containers, in order.
+    pub delivered: Vec<ProgramSource>,
     /// What the agent knows of its runs: a run asked for twice is one run.
     pub(super) journal: BTreeMap<String, RunSummary>,
     pub(super) version: u64,
@@ -94,6 +96,7 @@ impl World {
             },
             log: Vec::new(),
             runs: Vec::new(),
+            delivered: Vec::new(),
             journal: BTreeMap::new(),
             version: 0,
             starts: 0,
@@ -341,12 +344,14 @@ fn same(before: &Observations, after: &Observations) -> bool {
         source,
         tree,
         backend,
+        program,
         run,
         cancel,
     } = before;
     *source == after.source
         && *tree == after.tree
         && *backend == after.backend
+        && *program == after.program
         && *run == after.run
         && *cancel == after.cancel
 }

@@ -74,7 +74,11 @@ impl World {
                 };
                 view.reconcile_request = Some(value.clone());
             }
-            Write::EnsureWorkspace { spec_digest, .. } => self.ensure(spec_digest),
+            Write::EnsureWorkspace {
+                spec_digest,
+                source_first,
+                ..
+            } => self.ensure(spec_digest, *source_first),
             Write::StopWorkspace { uid } => return self.stop(uid),
             Write::CreateUpdate {
                 name,
@@ -165,10 +169,17 @@ impl World {
         true
     }
 
-    fn ensure(&mut self, spec_digest: &str) {
-        let (now, phase) = (self.s.now, self.new_workspace.clone());
+    fn ensure(&mut self, spec_digest: &str, source_first: bool) {
         self.starts += 1;
         let start = self.starts;
+        let now = self.s.now;
+        let phase = if source_first {
+            InstancePhase::Receiving {
+                boot_id: format!("receive-{start}"),
+            }
+        } else {
+            self.new_workspace.clone()
+        };
         match &mut self.s.objects.workspace.current {
             Some(instance) if instance.phase == InstancePhase::Down => {
                 instance.phase = InstancePhase::Ready {

@@ -66,7 +66,7 @@ impl Tasks for FakeTasks {
             return Err(failure);
         }
         let found = match input.kind {
-            TaskKind::Resolve => Found::Source(Resolution {
+            TaskKind::Resolve { .. } => Found::Source(Resolution {
                 revision: "r1".into(),
                 dir: String::new(),
                 poll_after_ms: None,
@@ -112,6 +112,7 @@ impl Tasks for FakeTasks {
                     },
                 }))
             }
+            TaskKind::Deliver { .. } => Found::Delivered,
             TaskKind::Cancel { .. } => Found::Cancelling,
         };
         guard.1 = true;

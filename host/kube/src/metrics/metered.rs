@@ -42,9 +42,10 @@ impl<S: Store> Store for Metered<S> {
 impl<T: Tasks> Tasks for Metered<T> {
     async fn run(&self, input: TaskInput) -> Result<Found, Failure> {
         let task = match &input.kind {
-            TaskKind::Resolve => "resolve",
+            TaskKind::Resolve { .. } => "resolve",
             TaskKind::Fetch { .. } => "fetch",
             TaskKind::OpenBackend { .. } => "open",
+            TaskKind::Deliver { .. } => "deliver",
             TaskKind::Run { .. } => "run",
             TaskKind::Cancel { .. } => "cancel",
         };

@@ -43,14 +43,22 @@ pub fn is_ours(workspace: &Workspace) -> bool {
     label.map(String::as_str) == Some(COMPONENT_STACK)
 }
 
+/// What is wanted of a pod beside the Workspace.
+pub struct Wanted<'a> {
+    pub spec_digest: &'a str,
+    /// Of the token of its own that is mounted.
+    pub audience: Option<&'a str>,
+    /// Its own init containers wait for the program.
+    pub source_first: bool,
+}
+
 impl KubeStore {
     /// Makes what is missing of a workspace.
     pub(crate) async fn ensure_workspace(
         &self,
         key: &Key,
         stack: &Stack,
-        spec_digest: &str,
-        audience: Option<&str>,
+        wanted: &Wanted<'_>,
     ) -> Result<(), Unmade> {
         let name = workspace_pod_name(&key.name);
         if let Some(pod) = self.world.pods.get(&key.namespace, &name) {
@@ -58,8 +66,7 @@ impl KubeStore {
         }
         self.wait_for_the_end_of_an_earlier_one(key)?;
         let workspace = self.apply_workspace(key, stack).await?;
-        self.ensure_pod(key, &workspace, Some(stack), spec_digest, audience)
-            .await
+        self.ensure_pod(key, &workspace, Some(stack), wanted).await
     }
 
     /// Makes the pod of a Workspace that is there: a Stack's, or one made by hand.
@@ -68,8 +75,7 @@ impl KubeStore {
         key: &Key,
         workspace: &Workspace,
         stack: Option<&Stack>,
-        spec_digest: &str,
-        audience: Option<&str>,
+        wanted: &Wanted<'_>,
     ) -> Result<(), Unmade> {
         let name = workspace_pod_name(&key.name);
         if let Some(pod) = self.world.pods.get(&key.namespace, &name) {
@@ -109,15 +115,15 @@ impl KubeStore {
             .await?;
         let options = PodOptions {
             hostname,
-            spec_digest: spec_digest.to_owned(),
+            spec_digest: wanted.spec_digest.to_owned(),
             owner: (!deleting).then(|| workspace_owner(workspace)).flatten(),
             images: self.instances.images.clone(),
             tls_secret,
-            login: audience.map(|audience| LoginToken {
+            login: wanted.audience.map(|audience| LoginToken {
                 audience: audience.to_owned(),
                 expiration_seconds: TOKEN_SECONDS,
             }),
-            source_first: false,
+            source_first: wanted.source_first,
         };
         let mut pod = windlass_pods::pod(workspace, &options)?;
         // So that its end is seen.
