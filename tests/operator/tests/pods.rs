@@ -309,8 +309,10 @@ async fn an_init_container_finds_the_program(operator: &Operator) {
 /// The kubelet says it in an event, and nowhere else.
 async fn a_volume_that_is_missing(operator: &Operator) {
     let volume = json!({
-        "volumes": [{"name": "extra", "secret": {"secretName": "absent"}}],
-        "containers": [{"name": "pulumi", "volumeMounts": [{"name": "extra", "mountPath": "/extra"}]}],
+        "volumes": [
+            {"name": "state", "hostPath": {"path": operator.state()}},
+            {"name": "extra", "secret": {"secretName": "absent"}},
+        ],
     });
     begun(operator, "volume", template(volume)).await;
     operator
