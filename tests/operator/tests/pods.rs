@@ -2,10 +2,13 @@
 //! it.
 #![allow(clippy::unwrap_used)]
 
+use std::time::Duration;
+
 use pretty_assertions::{assert_eq, assert_ne};
 use serde_json::{Value, json};
 use windlass_cluster::Image;
 use windlass_e2e::git_server::GitServer;
+use windlass_operator::backend::has_provider;
 use windlass_operator::{Operator, condition, is_ready};
 
 async fn pod(operator: &Operator, name: &str) -> Value {
@@ -367,9 +370,47 @@ async fn people_find_their_way(operator: &Operator) {
     assert!(log.contains("Resources:"), "{log}");
 }
 
+/// Whoever looks at the Update of a long run sees how far it is.
+async fn a_long_run_says_how_far_it_is(operator: &Operator) {
+    if !has_provider() {
+        return;
+    }
+    operator.slow("long").await;
+    operator
+        .stack(
+            "long",
+            "programRef: {name: long}\nconfig: {pause: \"5000\"}",
+        )
+        .await;
+    let update = async || {
+        let updates = operator.list("updates").await;
+        updates
+            .into_iter()
+            .find(|it| it["spec"]["workspaceName"] == "long")
+            .unwrap_or_default()
+    };
+    let limit = Duration::from_secs(180);
+    operator
+        .until("the progress of a run", limit, async || {
+            let update = update().await;
+            let progress = &update["status"]["progress"];
+            progress["stage"] == "running"
+                && progress["total"] == 1
+                && progress["current"]
+                    .as_str()
+                    .is_some_and(|urn| urn.ends_with("::thing"))
+        })
+        .await;
+    operator.ready("long").await;
+    let update = update().await;
+    assert!(update["status"]["progress"].is_null(), "{update}");
+    assert_eq!(condition(&update, "Complete").unwrap()["status"], "True");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_last_and_say_what_keeps_them_from_starting() {
-    let Some(operator) = Operator::start().await else {
+    let often = ["--progress-after", "1", "--progress-every", "1"];
+    let Some(operator) = Operator::start_with(&often).await else {
         return;
     };
     operator.kubelet.set_image("test/pulumi:2", Image::usual());
@@ -381,6 +422,7 @@ async fn pods_last_and_say_what_keeps_them_from_starting() {
         a_key_that_is_missing(&operator),
         a_template_that_is_refused(&operator),
         people_find_their_way(&operator),
+        a_long_run_says_how_far_it_is(&operator),
         an_init_container_finds_the_program(&operator),
         a_volume_that_is_missing(&operator),
     );
