@@ -25,6 +25,8 @@ use crate::write::remove_finalizer;
 
 /// Finalizer of workspace pods: their end is seen before they go.
 pub const POD_FINALIZER: &str = "windlass.pulumi.com/run";
+/// How long a pod may start before its Stack says what it waits for.
+pub(crate) const LINGERS: Duration = Duration::from_secs(10);
 /// How long what could not be made rests before it is tried again; doubled each time up to the second.
 const FIRST_REST: Duration = Duration::from_secs(10);
 const LONGEST_REST: Duration = Duration::from_secs(600);
@@ -179,6 +181,13 @@ impl Instances {
                 },
             ),
         };
+        let phase = phase.map(|phase| match phase {
+            // Each text would be a write of the Stack's status.
+            InstancePhase::Starting { .. } if !lingers(&pod, clock()) => InstancePhase::Starting {
+                message: String::new(),
+            },
+            other => other,
+        });
         let Some(phase) = phase else {
             self.agents.gone(key);
             ended.push(uid);
@@ -322,19 +331,24 @@ pub(crate) fn open_on(update: &Update, pod_uid: &str) -> bool {
     here && !status.is_some_and(|status| is_true(&status.conditions, COMPLETE))
 }
 
+/// Whether a pod takes so long to start that people want to know what it waits for.
+pub(crate) fn lingers(pod: &Pod, now: Timestamp) -> bool {
+    now.since(made(pod)) >= LINGERS
+}
+
+fn made(pod: &Pod) -> Timestamp {
+    let made = pod.metadata.creation_timestamp.as_ref();
+    Timestamp(made.map_or(0, |time| time.0.as_millisecond()))
+}
+
 /// When the pod was made, or its last run ended.
 fn idle_since(pod: &Pod, updates: &[Update]) -> Timestamp {
-    let made = pod
-        .metadata
-        .creation_timestamp
-        .as_ref()
-        .map_or(0, |time| time.0.as_millisecond());
     let ended = updates
         .iter()
         .filter_map(|update| Some(update.status.as_ref()?.summary.as_ref()?.ended_at_ms))
         .max()
         .unwrap_or_default();
-    Timestamp(made.max(ended))
+    made(pod).max(Timestamp(ended))
 }
 
 /// A host name that no other incarnation of the workspace has: a DNS label of at most 63 characters.

@@ -10,19 +10,25 @@ use kube::Api;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::MissedTickBehavior;
 use windlass_api::conditions::workspace_reason;
+use windlass_core::time::Timestamp;
 use windlass_engine::Key;
 use windlass_pods::PodView;
 
 use crate::agents::Contact;
 use crate::api::within;
 use crate::clock;
-use crate::instances::{Instances, open_on};
+use crate::instances::{Instances, lingers, open_on};
 use crate::workspace_status::{Shown, show};
 
 /// How often pods on nodes that may be gone, and pods that were refused, are looked at.
 const LOOK: Duration = Duration::from_secs(5);
 /// The taint by which somebody says that a node is off and will stay so.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+
+/// Two looks lie between these: what begins to be so is seen to begin.
+fn before(now: Timestamp) -> Timestamp {
+    Timestamp(now.0 - 2 * i64::try_from(LOOK.as_millis()).unwrap_or(i64::MAX / 4))
+}
 
 impl Instances {
     /// Looks after pods that are being deleted, nodes that may be gone, and what rests. Never returns; meant to be
@@ -81,7 +87,10 @@ impl Instances {
                     PodView::Starting { .. } => {
                         starting.insert(uid.clone());
                         let namespace = &key.namespace;
-                        if self.warnings.look(&self.cluster, namespace, uid, now).await {
+                        let news = self.warnings.look(&self.cluster, namespace, uid, now).await;
+                        // From now on its Stack says what it waits for.
+                        let begins = lingers(&pod, now) && !lingers(&pod, before(now));
+                        if news || begins {
                             self.world.wake(key.clone());
                         }
                     }

@@ -1,10 +1,10 @@
 //! What the engine's steps show: logs for people and programs, with the Stack, the Update and the revision on each line,
 //! and counts.
 
-use windlass_core::Decision;
 use windlass_api::conditions::{READY, RECONCILING, STALLED, TRUE, get};
 use windlass_api::run::RunState;
 use windlass_api::stack::StackStatus;
+use windlass_core::Decision;
 use windlass_core::decision::{UpdateOutcome, Write};
 use windlass_core::snapshot::Snapshot;
 use windlass_engine::{Key, Observer, StoreError};
@@ -60,7 +60,10 @@ fn said(key: &Key, snapshot: &Snapshot, now: &StackStatus) {
             .last_update
             .as_ref()
             .and_then(|last| last.last_attempted_commit.as_deref());
-        let update = now.current_update.as_ref().and_then(|it| it.name.as_deref());
+        let update = now
+            .current_update
+            .as_ref()
+            .and_then(|it| it.name.as_deref());
         let reason = new.reason.as_str();
         if type_ == STALLED {
             tracing::warn!(stack = %key, update, revision, reason, said = new.message, "stalled");
@@ -93,7 +96,10 @@ impl Observer for Steps {
                     "asking for a run"
                 ),
                 Write::RecordStart { update, record } => {
-                    let by_hand = record.intent.as_ref().map(|intent| intent.revision.as_str());
+                    let by_hand = record
+                        .intent
+                        .as_ref()
+                        .map(|intent| intent.revision.as_str());
                     let revision = by_hand.or(revision(snapshot, update));
                     tracing::info!(
                         stack = %key, update, revision, pod = record.instance, node = record.node,
