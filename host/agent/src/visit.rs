@@ -24,6 +24,10 @@ pub fn prepare(context: &Context) -> io::Result<()> {
                 tracing::info!(dir = %workspace.dir.display(), "somebody else's files are in the workspace directory: the program is not shown there");
             }
         }
+        // In the image, if it is not there already.
+        ProgramSource::WorkspacePath { dir } if workspace.in_pod && dir.starts_with('/') => {
+            point(&workspace.dir, &project.dir, &workspace.state_dir)?;
+        }
         ProgramSource::WorkspacePath { .. } => {}
         ProgramSource::ProjectOnly { .. } => return Ok(()),
     }

@@ -89,7 +89,8 @@ pub enum ProgramSource {
     /// A tree that was put into the workspace, by its digest, and the directory of `Pulumi.yaml` in it.
     #[serde(rename_all = "camelCase")]
     Tree { digest: String, dir: String },
-    /// What already lies in the workspace directory (a custom image, an init container).
+    /// What lies in the workspace already: in its directory, where an init container has put it, or in the image, where
+    /// `dir` is absolute.
     #[serde(rename_all = "camelCase")]
     WorkspacePath { dir: String },
     /// No program: a project file of these two fields is enough to destroy.

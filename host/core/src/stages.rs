@@ -23,9 +23,15 @@ impl Live<'_> {
     /// The source's answer: what is known for this specification, asked again when it is time.
     pub(crate) fn source(&mut self, checked: &Checked) -> Stage<Known<Resolution>> {
         let SourceKind::Provider(provider) = &checked.source else {
+            let template = self.stack.spec.workspace_template.as_ref();
+            let local = template
+                .and_then(|template| template.spec.as_ref())
+                .and_then(|workspace| workspace.local.as_ref());
             let value = Resolution {
                 revision: String::new(),
-                dir: String::new(),
+                dir: local
+                    .and_then(|local| local.dir.clone())
+                    .unwrap_or_default(),
                 poll_after_ms: None,
                 workspace_path: true,
                 artifact: serde_json::Value::Null,

@@ -144,7 +144,7 @@ fn a_workspace_of_its_own_is_made_and_runs_updates_in_order() {
 
 #[test]
 fn what_is_missing_is_said_once() {
-    let mut world = alone(json!({"local": {"dir": "/app"}}));
+    let mut world = alone(json!({"flux": {"url": "https://flux.example/x.tar.gz"}}));
     push(
         &mut world,
         "a",
@@ -153,7 +153,10 @@ fn what_is_missing_is_said_once() {
     world.settle();
     let status = world.update("a").status.clone().unwrap();
     let message = &get(&status.conditions, PROGRESSING).unwrap().message;
-    assert!(message.contains("/share/workspace"), "{message}");
+    assert!(
+        message.contains("spec.flux needs url and digest"),
+        "{message}"
+    );
     let said = world
         .log
         .iter()

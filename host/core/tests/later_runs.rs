@@ -3,7 +3,7 @@
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use windlass_api::intent::Cause;
-use windlass_api::run::Operation;
+use windlass_api::run::{Operation, ProgramSource};
 use windlass_core::decision::{Activity, Slot, Write};
 use windlass_core::failure::FailureClass;
 use windlass_core::snapshot::InstancePhase;
@@ -401,6 +401,13 @@ fn a_program_in_the_workspace_needs_no_source() {
     assert_eq!((world.runs.len(), world.runs[0].revision.as_str()), (1, ""));
     world.pass(100_000).settle();
     assert_eq!(world.runs.len(), 1);
+    // In the image.
+    world
+        .edit(json!({"workspaceTemplate": {"spec": {"local": {"dir": "/opt/app"}}}}))
+        .settle();
+    let intent = world.newest_update().spec.intent.clone().unwrap();
+    let dir = "/opt/app".to_owned();
+    assert_eq!(intent.program, ProgramSource::WorkspacePath { dir });
 }
 
 #[test]

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::json;
+use windlass_cluster::Image;
 use windlass_operator::{Operator, condition};
 
 const PROGRAM: &str = r#"
@@ -116,4 +117,55 @@ async fn a_killed_operator_goes_on_with_what_it_had_begun() {
     let stack = operator.ready("hello").await;
     assert_eq!(stack["status"]["lastUpdate"]["sequence"], 1);
     assert_eq!(operator.list("updates").await.len(), 1);
+}
+
+/// Without a source the program is in the image, or an init container puts it where it runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_may_lie_in_the_workspace_already() {
+    let Some(operator) = Operator::start().await else {
+        return;
+    };
+    let text = "name: @NAME@\nruntime: yaml\nresources:\n  message: {type: \"pulumi:Stash\", properties: {input: hi}}\noutputs: \
+                {greeting: \"${message.input}\"}\n";
+    let program = operator.state().join("Pulumi.yaml");
+    std::fs::write(&program, text.replace("@NAME@", "imaged")).unwrap();
+    let image = Image::usual().with_file("/opt/program/Pulumi.yaml", &program);
+    operator.kubelet.set_image("test/program:1", image);
+    let workspace =
+        |more: serde_json::Value| json!({"spec": {"workspaceTemplate": {"spec": more}}});
+    let begin = async |name: &str, change: serde_json::Value| {
+        let spec = "suspend: true\ndestroyOnFinalize: true";
+        operator.stack(name, spec).await;
+        operator.patch("stack", name, &change.to_string()).await;
+        operator
+            .patch("stack", name, r#"{"spec":{"suspend":false}}"#)
+            .await;
+    };
+    let local = json!({"image": "test/program:1", "local": {"dir": "/opt/program"}});
+    begin("imaged", workspace(local)).await;
+    let put = format!(
+        "printf '%s' '{}' > /share/workspace/Pulumi.yaml",
+        text.replace("@NAME@", "filled")
+    );
+    let init = json!({
+        "name": "fill", "image": "test/pulumi:1", "command": ["sh", "-c", put],
+        "volumeMounts": [{"name": "share", "mountPath": "/share"}],
+    });
+    begin(
+        "filled",
+        workspace(json!({"podTemplate": {"spec": {"initContainers": [init]}}})),
+    )
+    .await;
+    for name in ["imaged", "filled"] {
+        let stack = operator.ready(name).await;
+        assert_eq!(stack["status"]["outputs"], json!({"greeting": "hi"}));
+        assert_eq!(operator.resources(name).unwrap(), ["message"]);
+        operator
+            .kubectl(&["delete", "stack", name, "--wait=false"])
+            .await;
+    }
+    for name in ["imaged", "filled"] {
+        operator.gone("stack", name).await;
+        assert_eq!(operator.resources(name).unwrap(), Vec::<String>::new());
+    }
 }

@@ -199,6 +199,10 @@ impl Context {
                     })?;
                 Project::find(&inside(&tree, dir)?, dir)?
             }
+            // Whoever chose a pod's image chose what lies in it.
+            ProgramSource::WorkspacePath { dir } if workspace.in_pod && dir.starts_with('/') => {
+                Project::find(&inside(Path::new("/"), dir)?, dir)?
+            }
             ProgramSource::WorkspacePath { dir } => {
                 Project::find(&inside(&workspace.dir, dir)?, dir)?
             }

@@ -147,12 +147,6 @@ pub(super) fn find(live: &mut Live<'_>, workspace: &Workspace) -> Result<Source,
     }
     if let Some(LocalSource { dir }) = &spec.local {
         let dir = dir.clone().unwrap_or_default();
-        if dir.starts_with('/') {
-            return Err(format!(
-                "spec.local.dir is {dir}: a program must lie below the working directory /share/workspace, and dir is \
-                 relative to it"
-            ));
-        }
         return Ok(Source::At {
             program: ProgramSource::WorkspacePath { dir },
             revision: String::new(),
