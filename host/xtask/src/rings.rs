@@ -49,7 +49,6 @@ impl Ring {
     pub fn of(package: &str, file: Option<&str>) -> Self {
         match package {
             "windlass-operator" if file == Some("node") => Self::Node,
-            "windlass-cluster" if file == Some("real_node") => Self::Node,
             "windlass-sim" => Self::Simulator,
             "windlass-e2e" | "windlass-operator" => Self::Real,
             // Their integration tests start real processes; their unit tests do not.
@@ -85,7 +84,6 @@ mod tests {
     #[test]
     fn only_tests_of_a_real_node_need_root() {
         assert_eq!(Ring::of("windlass-operator", Some("node")), Ring::Node);
-        assert_eq!(Ring::of("windlass-cluster", Some("real_node")), Ring::Node);
         assert_eq!(Ring::of("windlass-operator", Some("pods")), Ring::Real);
         assert_eq!(Ring::of("windlass-operator", None), Ring::Real);
     }

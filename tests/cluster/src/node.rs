@@ -12,7 +12,7 @@ mod network;
 mod programs;
 
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -317,6 +317,14 @@ impl RealNode {
         )))
     }
 
+    /// What tells that the node is there, to look for when it shall be gone.
+    pub fn traces(&self) -> Traces {
+        Traces {
+            name: self.bridge.name(),
+            folder: self.folder.path().to_owned(),
+        }
+    }
+
     /// The ends of all logs, for messages.
     pub fn log_tails(&self) -> String {
         let mut text = String::new();
@@ -339,6 +347,43 @@ impl RealNode {
             tokio::time::sleep(LOOK).await;
         }
         Ok(())
+    }
+}
+
+/// What a node has of this machine.
+#[derive(Debug, Clone)]
+pub struct Traces {
+    name: String,
+    folder: PathBuf,
+}
+
+impl Traces {
+    /// What is there: folders, processes, mounts.
+    pub fn found(&self) -> Vec<String> {
+        let interface = Path::new("/sys/class/net").join(&self.name);
+        let mut found = vec![interface, self.folder.clone()];
+        for controller in ["", "memory", "pids", "cpu"] {
+            let cgroup = Path::new("/sys/fs/cgroup").join(controller);
+            found.push(cgroup.join(format!("{}-node", self.name)));
+        }
+        found.retain(|path| path.exists());
+        let mut found: Vec<_> = found
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        let folder = self.folder.display().to_string();
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        for process in processes {
+            // Shims and what they start name the folder in their arguments, or have it mounted.
+            for file in ["cmdline", "mounts"] {
+                let path = process.path().join(file);
+                let text = std::fs::read(&path).unwrap_or_default();
+                if String::from_utf8_lossy(&text).contains(&folder) {
+                    found.push(path.display().to_string());
+                }
+            }
+        }
+        found
     }
 }
 

@@ -56,7 +56,7 @@ impl Operator<RealNode> {
                 "resources": {"requests": size},
             },
         });
-        format!("{volume}\n---\n{claim}\n")
+        json!({"apiVersion": "v1", "kind": "List", "items": [volume, claim]}).to_string()
     }
 
     /// The identity of a container that runs, or ran last, as the runtime has it.
