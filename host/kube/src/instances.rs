@@ -141,11 +141,7 @@ impl Instances {
             };
         };
         let uid = pod.metadata.uid.clone().unwrap_or_default();
-        let on_lost_node = self
-            .lost_nodes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains_key(&uid);
+        let on_lost_node = self.on_lost_node(&uid);
         let mut ended = lost;
         let phase = match windlass_pods::read(&pod, &self.warnings.of(&uid)) {
             PodView::Ended { .. } => None,
@@ -190,27 +186,22 @@ impl Instances {
         });
         let Some(phase) = phase else {
             self.agents.gone(key);
-            ended.push(uid);
-            return WorkspaceView {
-                current: None,
-                ended,
-            };
+            ended.push(uid.clone());
+            // Another one can be made when the watch tells that this one is gone, and not before.
+            let current = stands_in_the_way(&pod)
+                .then(|| instance(&pod, uid, InstancePhase::Stopping, updates));
+            return WorkspaceView { current, ended };
         };
-        let hostname = windlass_pods::hostname(&pod).unwrap_or_default().to_owned();
-        let spec_digest = windlass_pods::spec_digest(&pod)
-            .unwrap_or_default()
-            .to_owned();
         WorkspaceView {
-            current: Some(Instance {
-                uid,
-                hostname,
-                node: windlass_pods::node(&pod).map(str::to_owned),
-                spec_digest,
-                phase,
-                idle_since: idle_since(&pod, updates),
-            }),
+            current: Some(instance(&pod, uid, phase, updates)),
             ended,
         }
+    }
+
+    fn on_lost_node(&self, uid: &str) -> bool {
+        let lost = self.lost_nodes.lock();
+        lost.unwrap_or_else(PoisonError::into_inner)
+            .contains_key(uid)
     }
 
     /// Instances that runs of these Updates were started on, and whose node is proven to be gone.
@@ -261,14 +252,21 @@ impl Instances {
 
     /// A pod stands where a new one is to be: one that has ended goes, one that runs stays.
     pub async fn clear_away(&self, key: &Key, pod: &Pod) -> Result<(), ApiError> {
-        if !matches!(windlass_pods::read(pod, &[]), PodView::Ended { .. }) {
+        let uid = pod.metadata.uid.as_deref();
+        let ended = matches!(windlass_pods::read(pod, &[]), PodView::Ended { .. });
+        if !ended && !uid.is_some_and(|uid| self.on_lost_node(uid)) {
             return Ok(());
         }
         if pod.metadata.deletion_timestamp.is_none() {
             let name = workspace_pod_name(&key.name);
             self.cluster
-                .delete::<Pod>(&key.namespace, &name, pod.metadata.uid.as_deref())
+                .delete::<Pod>(&key.namespace, &name, uid)
                 .await?;
+            // Not once more because the watch is behind.
+            match self.cluster.get::<Pod>(&key.namespace, &name).await? {
+                Some(pod) => self.world.took(pod),
+                None => self.world.lost::<Pod>(&key.namespace, &name, uid),
+            }
         }
         self.release_if_over(key).await;
         Ok(())
@@ -323,6 +321,24 @@ impl Instances {
     }
 }
 
+fn instance(pod: &Pod, uid: String, phase: InstancePhase, updates: &[Update]) -> Instance {
+    let text = |known: Option<&str>| known.unwrap_or_default().to_owned();
+    Instance {
+        uid,
+        hostname: text(windlass_pods::hostname(pod)),
+        node: windlass_pods::node(pod).map(str::to_owned),
+        spec_digest: text(windlass_pods::spec_digest(pod)),
+        phase,
+        idle_since: idle_since(pod, updates),
+    }
+}
+
+/// A pod of which nothing runs any more and that only the kubelet, or whoever cleans up after it, can still remove.
+fn stands_in_the_way(pod: &Pod) -> bool {
+    let held = pod.metadata.finalizers.iter().flatten();
+    pod.metadata.deletion_timestamp.is_some() && held.into_iter().all(|f| f != POD_FINALIZER)
+}
+
 pub(crate) fn open_on(update: &Update, pod_uid: &str) -> bool {
     let status = update.status.as_ref();
     let here = status
@@ -374,7 +390,27 @@ pub fn hostname(workspace: &str, workspace_uid: &str, now: Timestamp) -> String 
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_deleted_pod_is_in_the_way_once_nobody_here_holds_it() {
+        let pod = |metadata: serde_json::Value| -> Pod {
+            serde_json::from_value(json!({"metadata": metadata})).unwrap()
+        };
+        let deleted = "2026-01-01T00:00:00Z";
+        assert!(!stands_in_the_way(&pod(json!({}))));
+        assert!(!stands_in_the_way(&pod(
+            json!({"deletionTimestamp": deleted, "finalizers": [POD_FINALIZER]})
+        )));
+        assert!(stands_in_the_way(&pod(
+            json!({"deletionTimestamp": deleted, "finalizers": ["example.com/other"]})
+        )));
+        assert!(stands_in_the_way(&pod(
+            json!({"deletionTimestamp": deleted})
+        )));
+    }
 
     #[test]
     fn host_names_differ_by_incarnation_and_are_labels() {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crate::crds;
 use crate::doctor::{WASM_TARGET, wasm_target};
 use crate::error::{AtPath, Error, Result};
+use crate::node_packages;
 use crate::place::Place;
 use crate::plugins::BUILT_IN;
 use crate::process::{cargo, find_on_path, run};
@@ -50,6 +51,11 @@ pub fn run_all(place: &Place) -> Result<Tally> {
     });
     steps.take("clippy, components", || outcome(clippy_components(place)));
     steps.take("licences, bans, sources", || deny(place));
+    steps.take("a container runtime", || match node_packages::install() {
+        Ok(()) => End::Passed,
+        // The tests that need it say so too.
+        Err(missing) => End::Skipped(missing.to_string()),
+    });
 
     let started = Instant::now();
     println!("\n== tests");

@@ -9,6 +9,7 @@ mod doctor;
 mod error;
 mod go_tool;
 mod k8s_tools;
+mod node_packages;
 mod place;
 mod plugins;
 mod process;
@@ -50,12 +51,13 @@ enum Subject {
     /// Says one sentence for each thing that is missing: what, what for, how to get it. Adds the
     /// Rust target for components by itself.
     Doctor,
-    /// Make in target/tools what the tests need: `pulumi`, and a Kubernetes control plane.
+    /// Make in target/tools what the tests need: `pulumi`, a Kubernetes control plane, a kubelet.
     ///
     /// Takes the pulumi on PATH when it is new enough and has pulumi-language-yaml beside it or on
     /// PATH; else builds the versions pinned in tests/tools/pulumi with Go. etcd and Kubernetes are
     /// always built, as pinned in tests/tools/k8s. That takes some minutes the first time and
-    /// nothing after.
+    /// nothing after. `node` also installs the packages of a container runtime, with apt-get as
+    /// root; it is the only group that does, and is made if it is named or if nothing is missing.
     Tools {
         /// Make only these.
         groups: Vec<Group>,
@@ -78,9 +80,9 @@ enum Subject {
     /// Run the tests of all rings and count them.
     ///
     /// Ring 1 is units, components and hostile input; ring 2 the simulator; ring 3 the real
-    /// pulumi, real processes, a real Git server and a real Kubernetes control plane. The last line says how many tests passed,
-    /// failed and were skipped; each reason for a skip is printed. Full output is in
-    /// target/test-logs.
+    /// pulumi, real processes, a real Git server and a real Kubernetes control plane; ring 4 a real
+    /// kubelet and containerd, which need root. The last line says how many tests passed, failed
+    /// and were skipped; each reason for a skip is printed. Full output is in target/test-logs.
     Test {
         /// Run only these rings.
         #[arg(long = "ring", value_name = "N", value_delimiter = ',')]
@@ -142,10 +144,13 @@ fn perform(command: Subject) -> Result<Option<Tally>> {
         Subject::Doctor => doctor::check_all(&place)?,
         Subject::Tools { groups, pinned } => {
             let groups = if groups.is_empty() {
-                Group::USUAL.to_vec()
+                Group::usual()
             } else {
                 groups
             };
+            if groups.contains(&Group::Node) {
+                node_packages::install()?;
+            }
             tools::make(&place, &groups, pinned)?;
         }
         Subject::Plugins { check } => plugins::make(&place, check)?,

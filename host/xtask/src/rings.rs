@@ -2,6 +2,8 @@
 
 use clap::ValueEnum;
 
+use crate::tools::Group;
+
 /// A group of tests that need the same things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Ring {
@@ -15,10 +17,13 @@ pub enum Ring {
     /// git.
     #[value(name = "3")]
     Real,
+    /// A real kubelet and containerd on that control plane. Needs root and a container runtime.
+    #[value(name = "4")]
+    Node,
 }
 
 impl Ring {
-    pub const ALL: [Self; 3] = [Self::Units, Self::Simulator, Self::Real];
+    pub const ALL: [Self; 4] = [Self::Units, Self::Simulator, Self::Real, Self::Node];
 
     /// What the ring is, for headings.
     pub fn title(self) -> &'static str {
@@ -26,13 +31,24 @@ impl Ring {
             Self::Units => "ring 1: units, components, hostile input",
             Self::Simulator => "ring 2: the simulator",
             Self::Real => "ring 3: the real pulumi, processes, Git and Kubernetes",
+            Self::Node => "ring 4: a real kubelet and containerd",
         }
     }
 
-    /// The ring of a test target, by its package and whether it is an integration test (a file in
-    /// `tests/`) or the unit tests of a library or binary.
-    pub fn of(package: &str, integration: bool) -> Self {
+    /// The tools of its tests.
+    pub fn tools(self) -> &'static [Group] {
+        match self {
+            Self::Units | Self::Simulator => &[],
+            Self::Real => &[Group::Pulumi, Group::K8s],
+            Self::Node => &[Group::Pulumi, Group::K8s, Group::Node],
+        }
+    }
+
+    /// The ring of a test target, by its package and, for an integration test, the name of its file in
+    /// `tests/`; `None` are the unit tests of a library or binary.
+    pub fn of(package: &str, file: Option<&str>) -> Self {
         match package {
+            "windlass-operator" if file == Some("node") => Self::Node,
             "windlass-sim" => Self::Simulator,
             "windlass-e2e" | "windlass-operator" => Self::Real,
             // Their integration tests start real processes; their unit tests do not.
@@ -41,7 +57,7 @@ impl Ring {
             | "windlass-cluster"
             | "windlass-local"
             | "windlass-test-provider"
-                if integration =>
+                if file.is_some() =>
             {
                 Self::Real
             }
@@ -57,11 +73,18 @@ mod tests {
 
     #[test]
     fn only_tests_of_real_processes_need_the_tools() {
-        assert_eq!(Ring::of("windlass-core", true), Ring::Units);
-        assert_eq!(Ring::of("windlass-agent", false), Ring::Units);
-        assert_eq!(Ring::of("windlass-agent", true), Ring::Real);
-        assert_eq!(Ring::of("windlass-cluster", true), Ring::Real);
-        assert_eq!(Ring::of("windlass-e2e", false), Ring::Real);
-        assert_eq!(Ring::of("windlass-sim", true), Ring::Simulator);
+        assert_eq!(Ring::of("windlass-core", Some("decide")), Ring::Units);
+        assert_eq!(Ring::of("windlass-agent", None), Ring::Units);
+        assert_eq!(Ring::of("windlass-agent", Some("runs")), Ring::Real);
+        assert_eq!(Ring::of("windlass-cluster", Some("pods")), Ring::Real);
+        assert_eq!(Ring::of("windlass-e2e", None), Ring::Real);
+        assert_eq!(Ring::of("windlass-sim", Some("fleets")), Ring::Simulator);
+    }
+
+    #[test]
+    fn only_tests_of_a_real_node_need_root() {
+        assert_eq!(Ring::of("windlass-operator", Some("node")), Ring::Node);
+        assert_eq!(Ring::of("windlass-operator", Some("pods")), Ring::Real);
+        assert_eq!(Ring::of("windlass-operator", None), Ring::Real);
     }
 }

@@ -12,7 +12,7 @@ use crate::tally::Tally;
 use crate::test_build::{Built, TestBinary, build};
 use crate::test_run::Outcome;
 use crate::tools::Group;
-use crate::{doctor, plugins, test_run, tools};
+use crate::{doctor, node_packages, plugins, test_run, tools};
 
 /// Tests append the reason of a skip to the file that this variable names, a line each, because the
 /// harness hides what a passing test prints.
@@ -37,15 +37,7 @@ pub fn run(place: &Place, rings: &[Ring], filters: &[String]) -> Result<Tally> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).at(&logs),
         _ => std::fs::create_dir_all(&logs).at(&logs)?,
     }
-    if rings.contains(&Ring::Real) {
-        for group in Group::USUAL {
-            match tools::make(place, &[group], false) {
-                // Its tests find no tools, say so, and are counted as skipped.
-                Err(missing @ Error::MissingProgram { .. }) => println!("SKIP: {missing}"),
-                other => other?,
-            }
-        }
-    }
+    make_tools(place, &rings)?;
     plugins::make(place, false)?;
     let built = build(place)?;
     println!("built in {}", seconds(building.elapsed()));
@@ -55,6 +47,27 @@ pub fn run(place: &Place, rings: &[Ring], filters: &[String]) -> Result<Tally> {
         all += run_ring(place, &built, ring, filters)?;
     }
     Ok(all)
+}
+
+/// What cannot be made here leaves tests that find no tools, say so, and are counted as skipped.
+fn make_tools(place: &Place, rings: &[Ring]) -> Result<()> {
+    let needed = |group: &Group| rings.iter().any(|ring| ring.tools().contains(group));
+    for group in [Group::Pulumi, Group::K8s, Group::Node] {
+        if !needed(&group) {
+            continue;
+        }
+        if group == Group::Node
+            && let Some(why) = node_packages::obstacle()
+        {
+            println!("SKIP: {why}");
+            continue;
+        }
+        match tools::make(place, &[group], false) {
+            Err(missing @ Error::MissingProgram { .. }) => println!("SKIP: {missing}"),
+            other => other?,
+        }
+    }
+    Ok(())
 }
 
 fn run_ring(place: &Place, built: &Built, ring: Ring, filters: &[String]) -> Result<Tally> {

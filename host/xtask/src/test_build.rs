@@ -109,7 +109,7 @@ impl Built {
         self.tests.push(TestBinary {
             package: package.to_owned(),
             target,
-            ring: Ring::of(package, kind == "test"),
+            ring: Ring::of(package, (kind == "test").then_some(name)),
             executable,
             folder,
         });

@@ -12,6 +12,7 @@ use clap::ValueEnum;
 use crate::error::{AtPath, Error, Result};
 use crate::go_tool::{self, GoTool, Part, required_version};
 use crate::k8s_tools;
+use crate::node_packages;
 use crate::place::Place;
 use crate::process::{capture, find_on_path, spelled};
 use crate::version::Version;
@@ -50,13 +51,19 @@ pub enum Group {
     Pulumi,
     /// etcd, kube-apiserver and kube-controller-manager; kubectl if PATH has none.
     K8s,
-    /// kubelet and kube-scheduler, which no test needs yet.
+    /// kubelet and kube-scheduler, and the packages of a container runtime.
     Node,
 }
 
 impl Group {
-    /// What the rings need.
-    pub const USUAL: [Self; 2] = [Self::Pulumi, Self::K8s];
+    /// What the rings need that can run here.
+    pub fn usual() -> Vec<Self> {
+        let mut groups = vec![Self::Pulumi, Self::K8s];
+        if node_packages::obstacle().is_none() {
+            groups.push(Self::Node);
+        }
+        groups
+    }
 }
 
 /// What a `pulumi` on PATH is good for.

@@ -1,5 +1,5 @@
-//! Kubernetes for tests: a real control plane, and a stand-in for a kubelet that runs pods as
-//! processes.
+//! Kubernetes for tests: a real control plane, a stand-in for a kubelet that runs pods as
+//! processes, and a real node.
 //!
 //! Everything that is started here ends with the process that started it, however that one ends.
 
@@ -10,6 +10,8 @@ pub mod identity;
 pub mod kubelet;
 #[cfg(target_os = "linux")]
 mod launch;
+#[cfg(target_os = "linux")]
+pub mod node;
 mod pki;
 pub mod plane;
 mod process;
@@ -21,5 +23,7 @@ pub use error::{Error, Result};
 pub use identity::Identity;
 #[cfg(target_os = "linux")]
 pub use kubelet::{FakeKubelet, Image, Images, KubeletOptions};
+#[cfg(target_os = "linux")]
+pub use node::RealNode;
 pub use plane::{Component, ControlPlane, Options};
 pub use tools::{skip, tools_folder};

@@ -233,6 +233,11 @@ impl ControlPlane {
         Ok(path)
     }
 
+    /// What ends processes with this one.
+    pub(crate) fn watchdog(&self) -> &Arc<Watchdog> {
+        &self.watchdog
+    }
+
     pub(crate) async fn config_of(&self, who: &Identity) -> Result<serde_json::Value> {
         let admin = identity::client(&self.admin).await?;
         let user = who.credentials(&self.authority, Some(&admin)).await?;

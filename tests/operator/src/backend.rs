@@ -63,17 +63,23 @@ pub(crate) fn image() -> Image {
 
 /// Whether the tests' provider is built; says so visibly if it is not.
 pub fn has_provider() -> bool {
+    provider().is_some()
+}
+
+/// The tests' provider; says visibly if it is not built.
+pub(crate) fn provider() -> Option<PathBuf> {
     let provider = binaries().join(PROVIDER);
     if !provider.exists() {
         skip(&format!(
             "{} is not built; `cargo xtask test` builds it first",
             provider.display()
         ));
+        return None;
     }
-    provider.exists()
+    Some(provider)
 }
 
-impl Operator {
+impl<K> Operator<K> {
     /// Applies a Program with the resource `message`, whose output `greeting` is the configured one.
     pub async fn stash(&self, name: &str) {
         self.apply(&STASH.replace("@NAME@", name)).await;

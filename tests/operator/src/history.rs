@@ -13,7 +13,7 @@ pub struct History {
     file: PathBuf,
 }
 
-impl Operator {
+impl<K> Operator<K> {
     /// Records every version of an object of the namespace from now on.
     pub fn history(&self, kind: &str, name: &str) -> History {
         let file = self.dir.path().join(format!("{kind}-{name}.history"));

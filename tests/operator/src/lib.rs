@@ -1,5 +1,5 @@
-//! The real `windlass run` on a real control plane, with a stand-in for the kubelet: a namespace for its Stacks, a
-//! directory for their state.
+//! The real `windlass run` on a real control plane, with a stand-in for the kubelet or a real node: a namespace for its
+//! Stacks, a directory for their state.
 
 pub mod exposition;
 
@@ -15,6 +15,7 @@ use windlass_e2e::world::workspace_root;
 
 pub mod backend;
 pub mod history;
+pub mod real;
 pub mod replica;
 
 pub use history::History;
@@ -27,9 +28,11 @@ pub const PULUMI_IMAGE: &str = "test/pulumi:1";
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A cluster of its own with an operator on it. Its processes end with it.
-pub struct Operator {
+///
+/// `K` is what runs its pods: a `FakeKubelet`, or a `RealNode` in tests of what only one of these does.
+pub struct Operator<K = FakeKubelet> {
     pub plane: ControlPlane,
-    pub kubelet: FakeKubelet,
+    pub kubelet: K,
     /// The namespace of the Stacks.
     pub namespace: String,
     dir: TempDir,
@@ -42,7 +45,12 @@ pub struct Operator {
     pub kubeconfig: PathBuf,
     /// Further arguments of the operator's process.
     pub arguments: Vec<String>,
+    /// The volume of pods that holds the state, as one line of YAML.
+    volume: &'static str,
 }
+
+/// The directory of the state, as pods get it that may mount what they like.
+const HOST_PATH: &str = r#"hostPath: {path: "@STATE@"}"#;
 
 impl Operator {
     /// Starts everything; None with a visible reason where something is not at hand.
@@ -69,6 +77,13 @@ impl Operator {
             ..KubeletOptions::default()
         };
         let kubelet = FakeKubelet::start_with(&plane, options).await?;
+        Some(Self::on(plane, kubelet).await)
+    }
+}
+
+impl<K> Operator<K> {
+    /// What belongs to an operator, on a cluster that is there.
+    async fn on(plane: ControlPlane, kubelet: K) -> Operator<K> {
         let dir = tempfile::Builder::new()
             .prefix("op")
             .tempdir()
@@ -94,9 +109,10 @@ impl Operator {
         let made = plane.kubectl(&["create", "namespace", "operator"]).await;
         assert!(made.status.success(), "{made:?}");
         let (port, programs_port) = (free_port(), free_port());
-        Some(Operator {
+        Operator {
             kubeconfig: plane.kubeconfig(),
             arguments: Vec::new(),
+            volume: HOST_PATH,
             programs_port,
             plane,
             kubelet,
@@ -105,7 +121,7 @@ impl Operator {
             child: None,
             starts: 0,
             port,
-        })
+        }
     }
 
     /// Starts the operator's process. Each start has a log of its own.
@@ -199,10 +215,9 @@ spec:
           containers:
           - name: pulumi
             volumeMounts: [{{name: state, mountPath: /state}}]
-          volumes:
-          - name: state
-            hostPath: {{path: "@STATE@"}}
-{spec}"#
+          volumes: [{{name: state, {volume}}}]
+{spec}"#,
+            volume = self.volume,
         ))
         .await;
     }
@@ -340,7 +355,7 @@ spec:
     }
 }
 
-impl Drop for Operator {
+impl<K> Drop for Operator<K> {
     fn drop(&mut self) {
         self.kill();
     }

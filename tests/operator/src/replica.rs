@@ -15,7 +15,7 @@ pub struct Replica {
     log: PathBuf,
 }
 
-impl Operator {
+impl<K> Operator<K> {
     /// `windlass run`, not yet started.
     pub(crate) fn command(
         &self,

@@ -26,11 +26,14 @@ const AUDIT_POLICY: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy"
 /// Writes certificates, keys and policies.
 pub fn write_files(folder: &Path, authority: &Authority) -> Result<()> {
     let server = authority.server(SERVICE_ADDRESS)?;
+    let itself = authority.client("kube-apiserver", Some("system:masters"))?;
     let (token_key, token_public_key) = token_keys()?;
     for (name, content) in [
         ("ca.crt", authority.certificate()),
         ("apiserver.crt", server.certificate),
         ("apiserver.key", server.key),
+        ("apiserver-client.crt", itself.certificate),
+        ("apiserver-client.key", itself.key),
         ("service-accounts.key", token_key),
         ("service-accounts.pub", token_public_key),
         ("audit-policy.json", AUDIT_POLICY.to_owned()),
@@ -99,6 +102,10 @@ fn apiserver(ports: Ports) -> Vec<String> {
         "--authorization-mode=Node,RBAC".to_owned(),
         format!("--service-cluster-ip-range={SERVICE_RANGE}"),
         "--allow-privileged=true".to_owned(),
+        // How it reaches kubelets, for logs and exec, and who it is to them.
+        "--kubelet-preferred-address-types=InternalIP".to_owned(),
+        "--kubelet-client-certificate=apiserver-client.crt".to_owned(),
+        "--kubelet-client-key=apiserver-client.key".to_owned(),
         "--audit-policy-file=audit-policy.json".to_owned(),
         format!("--audit-log-path={AUDIT_LOG}"),
         // A request is in the log before its answer is with the client: tests count at once.
