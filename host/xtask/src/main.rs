@@ -7,6 +7,7 @@ mod ci;
 mod crds;
 mod doctor;
 mod error;
+mod flux_tools;
 mod go_tool;
 mod k8s_tools;
 mod place;
@@ -50,11 +51,11 @@ enum Subject {
     /// Says one sentence for each thing that is missing: what, what for, how to get it. Adds the
     /// Rust target for components by itself.
     Doctor,
-    /// Make in target/tools what the tests need: `pulumi`, and a Kubernetes control plane.
+    /// Make in target/tools what the tests need: `pulumi`, a Kubernetes control plane, Flux's source-controller.
     ///
     /// Takes the pulumi on PATH when it is new enough and has pulumi-language-yaml beside it or on
-    /// PATH; else builds the versions pinned in tests/tools/pulumi with Go. etcd and Kubernetes are
-    /// always built, as pinned in tests/tools/k8s. That takes some minutes the first time and
+    /// PATH; else builds the versions pinned in tests/tools/pulumi with Go. etcd, Kubernetes
+    /// and Flux are always built, as pinned in tests/tools/k8s and tests/tools/flux. That takes some minutes the first time and
     /// nothing after.
     Tools {
         /// Make only these.

@@ -11,10 +11,10 @@ use clap::ValueEnum;
 
 use crate::error::{AtPath, Error, Result};
 use crate::go_tool::{self, GoTool, Part, required_version};
-use crate::k8s_tools;
 use crate::place::Place;
 use crate::process::{capture, find_on_path, spelled};
 use crate::version::Version;
+use crate::{flux_tools, k8s_tools};
 
 /// The oldest CLI that we accept from PATH. The agent takes older ones, but tests compare with what
 /// the pinned one prints; this leaves a little room below it. No version in between has been tried.
@@ -50,13 +50,15 @@ pub enum Group {
     Pulumi,
     /// etcd, kube-apiserver and kube-controller-manager; kubectl if PATH has none.
     K8s,
+    /// Flux's source-controller.
+    Flux,
     /// kubelet and kube-scheduler, which no test needs yet.
     Node,
 }
 
 impl Group {
     /// What the rings need.
-    pub const USUAL: [Self; 2] = [Self::Pulumi, Self::K8s];
+    pub const USUAL: [Self; 3] = [Self::Pulumi, Self::K8s, Self::Flux];
 }
 
 /// What a `pulumi` on PATH is good for.
@@ -91,6 +93,7 @@ pub fn make(place: &Place, groups: &[Group], pinned: bool) -> Result<()> {
         match group {
             Group::Pulumi => pulumi(place, &folder, pinned)?,
             Group::K8s => k8s_tools::control_plane(place, &folder)?,
+            Group::Flux => flux_tools::make(place, &folder)?,
             Group::Node => k8s_tools::node(place, &folder)?,
         }
     }

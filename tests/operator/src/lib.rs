@@ -42,6 +42,8 @@ pub struct Operator {
     pub kubeconfig: PathBuf,
     /// Further arguments of the operator's process.
     pub arguments: Vec<String>,
+    /// Duration, renewal deadline and retry period of the lease: shorter than the operator's own, for tests wait for them.
+    pub lease: [&'static str; 3],
 }
 
 impl Operator {
@@ -97,6 +99,7 @@ impl Operator {
         Some(Operator {
             kubeconfig: plane.kubeconfig(),
             arguments: Vec::new(),
+            lease: ["10s", "8s", "1s"],
             programs_port,
             plane,
             kubelet,
@@ -119,6 +122,11 @@ impl Operator {
             &self.log(),
         );
         self.child = Some(command.spawn().expect("windlass run"));
+    }
+
+    /// The operator's process; none if it does not run.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
     }
 
     pub fn log(&self) -> PathBuf {
@@ -181,30 +189,7 @@ impl Operator {
 
     /// A Stack on the file backend, its other fields given as YAML below `spec`.
     pub async fn stack(&self, name: &str, spec: &str) {
-        let spec: String = spec.lines().map(|line| format!("  {line}\n")).collect();
-        self.apply(&format!(
-            r#"
-apiVersion: pulumi.com/v1
-kind: Stack
-metadata: {{name: {name}}}
-spec:
-  stack: organization/{name}/dev
-  backend: file:///state
-  envRefs:
-    PULUMI_CONFIG_PASSPHRASE: {{type: Literal, literal: {{value: test}}}}
-  workspaceTemplate:
-    spec:
-      podTemplate:
-        spec:
-          containers:
-          - name: pulumi
-            volumeMounts: [{{name: state, mountPath: /state}}]
-          volumes:
-          - name: state
-            hostPath: {{path: "@STATE@"}}
-{spec}"#
-        ))
-        .await;
+        self.apply(&stack_manifest(name, spec)).await;
     }
 
     /// The directory of the state.
@@ -344,6 +329,33 @@ impl Drop for Operator {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// The manifest of a Stack on the file backend, its other fields given as YAML below `spec`; for `Operator::apply`.
+pub fn stack_manifest(name: &str, spec: &str) -> String {
+    let spec: String = spec.lines().map(|line| format!("  {line}\n")).collect();
+    format!(
+        r#"---
+apiVersion: pulumi.com/v1
+kind: Stack
+metadata: {{name: {name}}}
+spec:
+  stack: organization/{name}/dev
+  backend: file:///state
+  envRefs:
+    PULUMI_CONFIG_PASSPHRASE: {{type: Literal, literal: {{value: test}}}}
+  workspaceTemplate:
+    spec:
+      podTemplate:
+        spec:
+          containers:
+          - name: pulumi
+            volumeMounts: [{{name: state, mountPath: /state}}]
+          volumes:
+          - name: state
+            hostPath: {{path: "@STATE@"}}
+{spec}"#
+    )
 }
 
 /// Waits until the definitions that were applied are served.
