@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_cluster::Component;
+use windlass_cluster::{Component, Identity};
 use windlass_e2e::git_server::GitServer;
 use windlass_operator::{Operator, backend, condition, free_port, is_ready};
 
@@ -18,9 +18,8 @@ const FAR: &str = "retry: {initialBackoffSeconds: 3600, maxBackoffSeconds: 3600}
 /// What only Secrets may hold.
 const CONFIG: &str = "canary-config-19b3";
 const VARIABLE: &str = "canary-variable-5e77";
-const OUTPUT: &str = "canary-output-c40d";
 const LOUD: &str = "canary-loud-82fa";
-const CANARIES: [&str; 4] = [CONFIG, VARIABLE, OUTPUT, LOUD];
+const CANARIES: [&str; 3] = [CONFIG, VARIABLE, LOUD];
 
 fn failed(stack: &Value) -> bool {
     stack["status"]["lastUpdate"]["state"] == "failed"
@@ -143,6 +142,20 @@ async fn large_outputs(operator: &Operator) {
     assert!(!said.to_string().contains("KiB"), "{said}");
 }
 
+/// A Program that is missing is waited for, not asked for.
+async fn a_missing_program(operator: &Operator, who: &Identity) {
+    operator.stack("early", "programRef: {name: early}").await;
+    operator
+        .stack_when("early", "waiting for its Program", |stack| {
+            condition(stack, "Reconciling").is_some_and(|one| one["reason"] == "SourceUnavailable")
+        })
+        .await;
+    operator.stash("early").await;
+    operator.ready("early").await;
+    let audit = operator.plane.audit_log().of_user(&who.user_name());
+    assert_eq!(audit.count("get", "programs"), 0);
+}
+
 fn fixable(greeting: &str) -> String {
     format!(
         "runtime: yaml\nresources:\n  message: {{type: pulumi:Stash, properties: {{input: \"{greeting}\"}}}}\noutputs: \
@@ -241,7 +254,7 @@ async fn canaries(operator: &Operator, metrics: &str) {
             "apiVersion: v1\nkind: Secret\nmetadata: {{name: canaries}}\nstringData: {{config: {CONFIG}, variable: {VARIABLE}, \
              loud: {LOUD}}}\n---\napiVersion: pulumi.com/v1\nkind: Program\nmetadata: {{name: singing}}\nprogram:\n  \
              configuration:\n    token: {{type: String}}\n  resources:\n    kept: {{type: pulumi:Stash, properties: {{input: \
-             \"${{token}}\"}}}}\n  outputs:\n    word: {{\"fn::secret\": {OUTPUT}}}\n    token: \"${{kept.output}}\"\n---\n\
+             \"${{token}}\"}}}}\n  outputs:\n    word: {{\"fn::secret\": \"output of ${{token}}\"}}\n    token: \"${{kept.output}}\"\n---\n\
              apiVersion: pulumi.com/v1\nkind: Program\nmetadata: {{name: crying}}\nprogram:\n  resources:\n    thing: {{type: \
              \"windlasstest:index:Thing\", properties: {{failEnv: LOUD}}}}\n"
         ))
@@ -328,15 +341,20 @@ async fn what_users_ran_into_elsewhere_does_not_happen() {
     }
     let metrics = format!("127.0.0.1:{}", free_port());
     let arguments = ["--metrics-bind-address", &metrics, "--metrics-secure=false"];
-    let Some(operator) = Operator::start_with(&arguments).await else {
+    let Some(mut operator) = Operator::prepare().await else {
         return;
     };
+    let (who, kubeconfig) = operator.somebody("windlass").await;
+    operator.kubeconfig = kubeconfig;
+    operator.arguments = arguments.map(str::to_owned).to_vec();
+    operator.launch();
     tokio::join!(
         a_destroy_that_fails(&operator),
         a_fix_while_a_retry_is_far_away(&operator),
         everything_deleted_at_once(&operator),
         canaries(&operator, &metrics),
         large_outputs(&operator),
+        a_missing_program(&operator, &who),
     );
     // Nothing else goes on then.
     a_slow_api_server(&operator).await;

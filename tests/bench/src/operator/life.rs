@@ -61,6 +61,8 @@ struct Life {
     config: f64,
     requests: usize,
     told: String,
+    /// What the Stack said of itself in each version until it was settled.
+    said: Vec<String>,
 }
 
 async fn ready(site: &Site, mark: usize, name: &str) -> Result<std::time::Instant, Trouble> {
@@ -78,6 +80,8 @@ async fn one(site: &Site, name: &str) -> Result<Life, Trouble> {
     let mut requests = site.quiet().await?.0.split_off(before);
     // The resync of another Stack may have come between.
     requests.retain(|event| !event.name.starts_with(RESYNC));
+    let said = site.seen.after(mark, name);
+    let said = said.iter().map(|version| saying(&version.object)).collect();
     let uid = pod_uid(site, name).await?;
 
     let mark = site.seen.mark();
@@ -107,7 +111,15 @@ async fn one(site: &Site, name: &str) -> Result<Life, Trouble> {
         config,
         requests: requests.len(),
         told: told(&requests),
+        said,
     })
+}
+
+/// In a few words, what a version of a Stack says.
+fn saying(stack: &Value) -> String {
+    let said = condition(stack, "Reconciling").or_else(|| condition(stack, "Ready"));
+    let message = said.unwrap_or_default()["message"].clone();
+    message.as_str().unwrap_or("nothing yet").to_owned()
 }
 
 fn latencies(all: &[(Floor, Life)]) -> Vec<Row> {
@@ -157,6 +169,11 @@ fn latencies(all: &[(Floor, Life)]) -> Vec<Row> {
     );
     let requests = Samples::spread(Unit::Count, requests);
     rows.push(Row::new("requests, create -> Ready", requests, how).against("35", "14"));
+    let versions = all.iter().map(|(_, life)| life.said.len() as f64).collect();
+    let how = all.last().map(|(_, life)| life.said.join("; "));
+    let how = format!("with its creation; the last: {}", how.unwrap_or_default());
+    let versions = Samples::spread(Unit::Count, versions);
+    rows.push(Row::new("versions of the Stack, create -> Ready", versions, how).against("6", "6"));
     rows
 }
 
