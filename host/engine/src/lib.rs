@@ -12,6 +12,7 @@ pub mod ports;
 pub mod runner;
 pub mod stats;
 pub mod step;
+mod waiting;
 
 pub use handle::Handle;
 pub use key::Key;

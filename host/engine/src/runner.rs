@@ -23,6 +23,7 @@ use crate::key::Key;
 use crate::ports::{Store, StoreError, TaskInput, Tasks};
 use crate::stats::Stats;
 use crate::step::{Settings, Step, step};
+use crate::waiting::Waiting;
 
 /// How long a key rests after the store failed; doubled with each failure in a row up to the second.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
@@ -58,7 +59,7 @@ pub struct Runner<S, T, O> {
     /// With the moment since when each waits.
     queue: VecDeque<(Key, Instant)>,
     queued: BTreeSet<Key>,
-    waiting_for_capacity: BTreeSet<Key>,
+    waiting_for_capacity: Waiting,
     timers: BTreeMap<(Instant, Key), ()>,
     messages: mpsc::UnboundedReceiver<Message>,
     done: mpsc::UnboundedReceiver<Done>,
@@ -91,7 +92,7 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
             keys: HashMap::new(),
             queue: VecDeque::new(),
             queued: BTreeSet::new(),
-            waiting_for_capacity: BTreeSet::new(),
+            waiting_for_capacity: Waiting::default(),
             timers: BTreeMap::new(),
             messages,
             done,
@@ -351,14 +352,14 @@ impl<S: Store, T: Tasks, O: Observer> Runner<S, T, O> {
             self.timers.remove(&(timer, key.clone()));
         }
         if decision.activity == Activity::Queued {
-            self.waiting_for_capacity.insert(key.clone());
+            self.waiting_for_capacity.insert(&key);
         } else {
             self.waiting_for_capacity.remove(&key);
         }
-        // While a place is free, the first that waits tries to take it. Whoever cannot after all, because its backend
+        // While a place is free, whoever's turn it is tries to take it. Whoever cannot after all, because its backend
         // does not answer, say, leaves it to the next.
         if self.places.free()
-            && let Some(next) = self.waiting_for_capacity.pop_first()
+            && let Some(next) = self.waiting_for_capacity.take()
         {
             self.enqueue(next);
         }

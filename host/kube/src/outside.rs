@@ -28,10 +28,11 @@ pub struct KubeOutside {
 impl KubeOutside {
     async fn object(&self, namespace: &str, object: &ObjectRef) -> Result<Option<Value>, Fault> {
         let group_kind = object.group_kind();
-        if group_kind == "pulumi.com/Program"
-            && let Some(program) = self.world.programs.get(namespace, &object.name)
-        {
-            return Ok(serde_json::to_value(&*program).ok());
+        // Programs are watched in any case, and had been listed before the first Stack was looked at: one that is not known
+        // is not there, or the watch is about to tell everybody who follows it.
+        if group_kind == "pulumi.com/Program" {
+            let program = self.world.programs.get(namespace, &object.name);
+            return Ok(program.and_then(|program| serde_json::to_value(&*program).ok()));
         }
         let Some(gvk) = group_version_kind(object) else {
             return Err(fault(

@@ -9,6 +9,7 @@ use windlass_api::run::{RunResult, RunState};
 use windlass_core::snapshot::RunEnd;
 use windlass_engine::TaskInput;
 
+use crate::fitting;
 use crate::place::Place;
 use crate::tasks::PlaceTasks;
 
@@ -30,7 +31,7 @@ impl<P: Place> PlaceTasks<P> {
             ended_at_ms,
             message,
             failure,
-            outputs,
+            mut outputs,
             changes,
             resources,
             permalink,
@@ -46,6 +47,13 @@ impl<P: Place> PlaceTasks<P> {
             reason = Some(judged.reason);
             text = judged.message;
             stale_locks = self.stale_locks(input, stack, &evidence).await;
+        }
+        if let Some(left_out) = outputs.as_mut().and_then(fitting::fit) {
+            text = if text.is_empty() {
+                left_out
+            } else {
+                format!("{text}; {left_out}")
+            };
         }
         let masked = outputs.as_ref().map(|outputs| {
             outputs

@@ -3,6 +3,7 @@
 
 mod ending;
 mod failures;
+mod fitting;
 mod held;
 mod judge;
 mod login;

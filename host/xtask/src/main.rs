@@ -7,6 +7,7 @@ mod ci;
 mod crds;
 mod doctor;
 mod error;
+mod flux_tools;
 mod go_tool;
 mod k8s_tools;
 mod node_packages;
@@ -51,13 +52,14 @@ enum Subject {
     /// Says one sentence for each thing that is missing: what, what for, how to get it. Adds the
     /// Rust target for components by itself.
     Doctor,
-    /// Make in target/tools what the tests need: `pulumi`, a Kubernetes control plane, a kubelet.
+    /// Make in target/tools what the tests need: `pulumi`, Kubernetes' programs, Flux's source-controller.
     ///
     /// Takes the pulumi on PATH when it is new enough and has pulumi-language-yaml beside it or on
-    /// PATH; else builds the versions pinned in tests/tools/pulumi with Go. etcd and Kubernetes are
-    /// always built, as pinned in tests/tools/k8s. That takes some minutes the first time and
-    /// nothing after. `node` also installs the packages of a container runtime, with apt-get as
-    /// root; it is the only group that does, and is made if it is named or if nothing is missing.
+    /// PATH; else builds the versions pinned in tests/tools/pulumi with Go. etcd, Kubernetes and
+    /// Flux are always built, as pinned in tests/tools/k8s and tests/tools/flux. That takes some
+    /// minutes the first time and nothing after. `node` also installs the packages of a container
+    /// runtime, with apt-get as root; it is the only group that does, and is made if it is named or
+    /// if nothing is missing.
     Tools {
         /// Make only these.
         groups: Vec<Group>,

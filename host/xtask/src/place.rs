@@ -75,6 +75,11 @@ impl Place {
         self.root.join("tests/tools/k8s")
     }
 
+    /// The Go module that pins Flux's source-controller.
+    pub fn flux_module(&self) -> PathBuf {
+        self.root.join("tests/tools/flux")
+    }
+
     /// `path` as a person in the workspace's root would type it.
     pub fn shown<'a>(&self, path: &'a Path) -> std::path::Display<'a> {
         path.strip_prefix(&self.root).unwrap_or(path).display()

@@ -11,11 +11,11 @@ use clap::ValueEnum;
 
 use crate::error::{AtPath, Error, Result};
 use crate::go_tool::{self, GoTool, Part, required_version};
-use crate::k8s_tools;
 use crate::node_packages;
 use crate::place::Place;
 use crate::process::{capture, find_on_path, spelled};
 use crate::version::Version;
+use crate::{flux_tools, k8s_tools};
 
 /// The oldest CLI that we accept from PATH. The agent takes older ones, but tests compare with what
 /// the pinned one prints; this leaves a little room below it. No version in between has been tried.
@@ -51,6 +51,8 @@ pub enum Group {
     Pulumi,
     /// etcd, kube-apiserver and kube-controller-manager; kubectl if PATH has none.
     K8s,
+    /// Flux's source-controller.
+    Flux,
     /// kubelet and kube-scheduler, and the packages of a container runtime.
     Node,
 }
@@ -58,7 +60,7 @@ pub enum Group {
 impl Group {
     /// What the rings need that can run here.
     pub fn usual() -> Vec<Self> {
-        let mut groups = vec![Self::Pulumi, Self::K8s];
+        let mut groups = vec![Self::Pulumi, Self::K8s, Self::Flux];
         if node_packages::obstacle().is_none() {
             groups.push(Self::Node);
         }
@@ -98,6 +100,7 @@ pub fn make(place: &Place, groups: &[Group], pinned: bool) -> Result<()> {
         match group {
             Group::Pulumi => pulumi(place, &folder, pinned)?,
             Group::K8s => k8s_tools::control_plane(place, &folder)?,
+            Group::Flux => flux_tools::make(place, &folder)?,
             Group::Node => k8s_tools::node(place, &folder)?,
         }
     }

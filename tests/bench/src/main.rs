@@ -11,6 +11,7 @@ mod history;
 mod load;
 mod local;
 mod memory;
+mod operator;
 mod overhead;
 mod samples;
 mod setup;
@@ -38,6 +39,9 @@ struct Arguments {
     /// Fewer samples and a small fleet: a minute instead of many. Good for seeing that all of it runs.
     #[arg(long)]
     quick: bool,
+    /// Also the operator with 10 000 Stacks, which takes long.
+    #[arg(long, conflicts_with = "quick")]
+    full: bool,
     /// One JSON document on stdout instead of the table.
     #[arg(long)]
     json: bool,
@@ -61,6 +65,15 @@ enum Benchmark {
     AgentMemory,
     /// `windlass local --once` over 200 Stacks of which none has changed.
     Local,
+    /// One Stack on a cluster, from its creation to a resync, beside the bare CLI in a bare pod; memory of the idle
+    /// operator and of an agent.
+    Operator,
+    /// Many Stacks on a cluster that can do nothing: memory, requests to the API server.
+    OperatorBlocked,
+    /// Fifty Stacks on a cluster at once.
+    OperatorFleet,
+    /// The operator, its leader and the CLI killed: how long until all is well.
+    OperatorRecovery,
 }
 
 impl Benchmark {
@@ -74,6 +87,10 @@ impl Benchmark {
             Benchmark::Overhead => overhead::measure(setup),
             Benchmark::AgentMemory => agent_memory::measure(setup),
             Benchmark::Local => local::measure(setup),
+            Benchmark::Operator => operator::life(setup),
+            Benchmark::OperatorBlocked => operator::blocked(setup),
+            Benchmark::OperatorFleet => operator::fleet(setup),
+            Benchmark::OperatorRecovery => operator::recovery(setup),
         }
     }
 
@@ -92,7 +109,7 @@ fn main() -> ExitCode {
         return windlass_fetch::worker::main();
     }
     let arguments = Arguments::parse();
-    let setup = match Setup::new(arguments.quick) {
+    let setup = match Setup::new(arguments.quick, arguments.full) {
         Ok(setup) => setup,
         Err(error) => {
             eprintln!("error: {error}");

@@ -10,6 +10,8 @@ pub enum Unit {
     Seconds,
     PerSecond,
     Bytes,
+    /// Things that are counted.
+    Count,
 }
 
 /// Which of the samples are shown.
@@ -109,6 +111,7 @@ impl Samples {
             Unit::Seconds => "s",
             Unit::PerSecond => "1/s",
             Unit::Bytes => "B",
+            Unit::Count => "1",
         };
         let mut object = json!({"unit": unit, "n": self.count()});
         for (name, value) in self.parts() {
@@ -147,6 +150,8 @@ fn number(unit: Unit, value: f64) -> String {
                 (1.0, "B"),
             ],
         ),
+        Unit::Count if value.fract() == 0.0 => format!("{value:.0}"),
+        Unit::Count => format!("{value:.1}"),
     }
 }
 
@@ -179,6 +184,8 @@ mod tests {
         assert_eq!(number(Unit::PerSecond, 250_000.0), "250 k/s");
         assert_eq!(number(Unit::Bytes, 3_145_728.0), "3.00 MiB");
         assert_eq!(number(Unit::Bytes, 0.0), "0.00 B");
+        assert_eq!(number(Unit::Count, 14.0), "14");
+        assert_eq!(number(Unit::Count, 0.25), "0.2");
     }
 
     #[test]

@@ -35,17 +35,23 @@ pub fn failed<T>(what: impl Into<String>) -> Result<T, Trouble> {
 pub struct Setup {
     /// Few samples: to see that it works.
     pub quick: bool,
+    /// Also what takes many minutes by itself.
+    pub full: bool,
     pub runtime: Runtime,
 }
 
 impl Setup {
     /// # Errors
     /// The machine gives no threads.
-    pub fn new(quick: bool) -> std::io::Result<Self> {
+    pub fn new(quick: bool, full: bool) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()?;
-        Ok(Setup { quick, runtime })
+        Ok(Setup {
+            quick,
+            full,
+            runtime,
+        })
     }
 
     /// One number for measuring, another for trying out.

@@ -47,6 +47,8 @@ pub struct Operator<K = FakeKubelet> {
     pub arguments: Vec<String>,
     /// The volume of pods that holds the state, as one line of YAML.
     volume: &'static str,
+    /// Duration, renewal deadline and retry period of the lease: shorter than the operator's own, for tests wait for them.
+    pub lease: [&'static str; 3],
 }
 
 /// The directory of the state, as pods get it that may mount what they like.
@@ -113,6 +115,7 @@ impl<K> Operator<K> {
             kubeconfig: plane.kubeconfig(),
             arguments: Vec::new(),
             volume: HOST_PATH,
+            lease: ["10s", "8s", "1s"],
             programs_port,
             plane,
             kubelet,
@@ -135,6 +138,11 @@ impl<K> Operator<K> {
             &self.log(),
         );
         self.child = Some(command.spawn().expect("windlass run"));
+    }
+
+    /// The operator's process; none if it does not run.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
     }
 
     pub fn log(&self) -> PathBuf {
@@ -170,9 +178,12 @@ impl<K> Operator<K> {
         child.wait().ok()?.code()
     }
 
-    /// Applies manifests to the namespace of the Stacks. `@STATE@` becomes the directory of the state.
+    /// Applies manifests to the namespace of the Stacks. `@VOLUME@` becomes the volume that holds the state, `@STATE@` its
+    /// directory.
     pub async fn apply(&self, manifests: &str) {
-        let text = manifests.replace("@STATE@", &self.state().display().to_string());
+        let text = manifests
+            .replace("@VOLUME@", self.volume)
+            .replace("@STATE@", &self.state().display().to_string());
         let output = self
             .plane
             .kubectl_with(
@@ -197,29 +208,7 @@ impl<K> Operator<K> {
 
     /// A Stack on the file backend, its other fields given as YAML below `spec`.
     pub async fn stack(&self, name: &str, spec: &str) {
-        let spec: String = spec.lines().map(|line| format!("  {line}\n")).collect();
-        self.apply(&format!(
-            r#"
-apiVersion: pulumi.com/v1
-kind: Stack
-metadata: {{name: {name}}}
-spec:
-  stack: organization/{name}/dev
-  backend: file:///state
-  envRefs:
-    PULUMI_CONFIG_PASSPHRASE: {{type: Literal, literal: {{value: test}}}}
-  workspaceTemplate:
-    spec:
-      podTemplate:
-        spec:
-          containers:
-          - name: pulumi
-            volumeMounts: [{{name: state, mountPath: /state}}]
-          volumes: [{{name: state, {volume}}}]
-{spec}"#,
-            volume = self.volume,
-        ))
-        .await;
+        self.apply(&stack_manifest(name, spec)).await;
     }
 
     /// The directory of the state.
@@ -359,6 +348,31 @@ impl<K> Drop for Operator<K> {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// The manifest of a Stack on the file backend, its other fields given as YAML below `spec`; for `Operator::apply`.
+pub fn stack_manifest(name: &str, spec: &str) -> String {
+    let spec: String = spec.lines().map(|line| format!("  {line}\n")).collect();
+    format!(
+        r#"---
+apiVersion: pulumi.com/v1
+kind: Stack
+metadata: {{name: {name}}}
+spec:
+  stack: organization/{name}/dev
+  backend: file:///state
+  envRefs:
+    PULUMI_CONFIG_PASSPHRASE: {{type: Literal, literal: {{value: test}}}}
+  workspaceTemplate:
+    spec:
+      podTemplate:
+        spec:
+          containers:
+          - name: pulumi
+            volumeMounts: [{{name: state, mountPath: /state}}]
+          volumes: [{{name: state, @VOLUME@}}]
+{spec}"#
+    )
 }
 
 /// Waits until the definitions that were applied are served.

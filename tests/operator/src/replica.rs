@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use windlass_cluster::Identity;
 use windlass_e2e::world::plugin_dir;
 
 use crate::{AGENT_IMAGE, Operator, PULUMI_IMAGE, backend};
@@ -39,9 +41,9 @@ impl<K> Operator<K> {
             .arg(format!("127.0.0.1:{port}"))
             .arg("--program-fs-addr")
             .arg(format!("127.0.0.1:{programs_port}"))
-            .args(["--leader-election-lease-duration", "10s"])
-            .args(["--leader-election-renew-deadline", "8s"])
-            .args(["--leader-election-retry-period", "1s"])
+            .args(["--leader-election-lease-duration", self.lease[0]])
+            .args(["--leader-election-renew-deadline", self.lease[1]])
+            .args(["--leader-election-retry-period", self.lease[2]])
             .arg("--allow-loopback")
             .args(&self.arguments)
             .env("KUBECONFIG", &self.kubeconfig)
@@ -62,6 +64,22 @@ impl<K> Operator<K> {
             .spawn()
             .expect("windlass run");
         Replica { child, log }
+    }
+
+    /// Somebody who may do everything, told apart from others in the audit log, and a kubeconfig of his.
+    pub async fn somebody(&self, name: &str) -> (Identity, PathBuf) {
+        let who = Identity::user(name);
+        let everything = || Some(vec!["*".to_owned()]);
+        let rule = PolicyRule {
+            api_groups: everything(),
+            resources: everything(),
+            verbs: vec!["*".to_owned()],
+            ..PolicyRule::default()
+        };
+        let granted = self.plane.grant(&who, None, vec![rule]).await;
+        granted.expect("the rights");
+        let kubeconfig = self.plane.kubeconfig_as(&who).await.expect("a kubeconfig");
+        (who, kubeconfig)
     }
 
     /// Stops the operator's process without ending it (SIGSTOP), until `thaw`.

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::rbac::v1::PolicyRule;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use windlass_cluster::{AuditLog, Component, Identity};
@@ -194,21 +193,6 @@ fn made_up_for(runs: &[(i64, bool, Option<String>)]) {
     assert!(before.len() <= 1 && before.iter().all(locked), "{runs:?}");
 }
 
-/// Somebody who may do everything, told apart from others in the audit log.
-async fn somebody(operator: &Operator, name: &str) -> (Identity, std::path::PathBuf) {
-    let who = Identity::user(name);
-    let everything = || Some(vec!["*".to_owned()]);
-    let rule = PolicyRule {
-        api_groups: everything(),
-        resources: everything(),
-        verbs: vec!["*".to_owned()],
-        ..PolicyRule::default()
-    };
-    operator.plane.grant(&who, None, vec![rule]).await.unwrap();
-    let kubeconfig = operator.plane.kubeconfig_as(&who).await.unwrap();
-    (who, kubeconfig)
-}
-
 /// Writes of somebody that were accepted, but for those of the lease.
 fn written(audit: &AuditLog, who: &Identity) -> usize {
     let user = who.user_name();
@@ -228,8 +212,8 @@ async fn a_leader_that_was_frozen_does_nothing_when_it_is_thawed() {
     let Some(mut operator) = Operator::prepare().await else {
         return;
     };
-    let (first, kubeconfig) = somebody(&operator, "first").await;
-    let (second, other_kubeconfig) = somebody(&operator, "second").await;
+    let (first, kubeconfig) = operator.somebody("first").await;
+    let (second, other_kubeconfig) = operator.somebody("second").await;
     operator.kubeconfig = kubeconfig;
     operator.launch();
     deployed(&operator).await;
