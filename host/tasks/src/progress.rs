@@ -196,20 +196,20 @@ mod tests {
         let notes = ProgressNotes::new(ProgressPace::default());
         let (run, update) = (run(), started());
         notes.heard(&run.0, &run.1, &news(1), after(1));
-        assert_eq!(notes.due(after(1)), [run.clone()]);
+        assert_eq!(notes.due(after(1)), std::slice::from_ref(&run));
         assert_eq!(notes.record(&run, Some(&update), after(1)), None);
         assert_eq!(notes.due(after(29)), []);
         notes.heard(&run.0, &run.1, &news(2), after(28));
-        assert_eq!(notes.due(after(30)), [run.clone()]);
+        assert_eq!(notes.due(after(30)), std::slice::from_ref(&run));
         let record = notes.record(&run, Some(&update), after(30)).unwrap();
         assert_eq!((record.done, record.at_ms), (2, after(28).0));
 
         // Until it is written, every look tries again.
-        assert_eq!(notes.due(after(31)), [run.clone()]);
+        assert_eq!(notes.due(after(31)), std::slice::from_ref(&run));
         notes.written(&run, &record, after(31));
         notes.heard(&run.0, &run.1, &news(3), after(32));
         assert_eq!(notes.due(after(40)), []);
-        assert_eq!(notes.due(after(41)), [run.clone()]);
+        assert_eq!(notes.due(after(41)), std::slice::from_ref(&run));
         assert_eq!(
             notes.record(&run, Some(&update), after(41)).unwrap().done,
             3

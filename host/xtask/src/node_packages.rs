@@ -38,7 +38,7 @@ pub fn missing() -> Vec<&'static str> {
         .filter(|(program, _)| !there(program))
         .map(|(_, package)| *package)
         .collect();
-    if !NETWORK_FOLDERS.iter().any(|folder| network(&folder)) {
+    if !NETWORK_FOLDERS.iter().any(network) {
         missing.push(NETWORK);
     }
     missing.dedup();
