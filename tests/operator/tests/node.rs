@@ -391,10 +391,9 @@ async fn workspaces_on_a_real_node() {
         operator.kubelet.log_tails()
     );
 
-    // It waits for what others do, and does not look again and again.
+    // It waits for the kubelet to be done with a pod, and does not try to replace it again and again: twelve are made.
     let made = operator.logs().matches("making the workspace").count();
-    eprintln!("looked {made} times for what to make of workspaces");
-    assert!(made < 60, "{made}");
+    assert!((12..=24).contains(&made), "{made}");
 
     // Of all that was mounted, made and started nothing is left.
     let traces = owned.kubelet.traces();
