@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::error::{Error, Result};
+use crate::node_packages;
 use crate::place::Place;
 use crate::process::{capture, find_on_path, run};
 use crate::tools::{self, OnPath};
@@ -51,6 +52,10 @@ pub fn check_all(place: &Place) -> Result<()> {
             Some(path) => println!("ok       {program:<14} {}", path.display()),
             None => println!("optional {program:<14} for {used}"),
         }
+    }
+    match node_packages::obstacle() {
+        None => println!("ok       {:<14} for tests on a real node", "containerd"),
+        Some(why) => println!("optional {:<14} {why}", "containerd"),
     }
     if missing == 0 {
         println!("This machine has everything.");

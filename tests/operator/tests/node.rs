@@ -162,10 +162,11 @@ async fn an_image_that_is_not_there(operator: &OnNode) {
     .await;
     let change = spec(image, "IfNotPresent");
     operator.patch("stack", "absent", &change.to_string()).await;
+    // Now it is tried, now it is not tried again yet: both say why.
     says(
         operator,
         "absent",
-        &["ImagePullBackOff", "container \"pulumi\"", image],
+        &["ErrImagePull", "container \"pulumi\"", image],
     )
     .await;
     let change = spec(windlass_operator::PULUMI_IMAGE, "IfNotPresent");
@@ -237,20 +238,21 @@ async fn containers_of_the_users_own(operator: &OnNode) {
     );
 }
 
-/// Deploys a Stack whose resource takes its time, and begins such a run of it.
-async fn in_a_run(operator: &OnNode, name: &str, pause: u32) {
+/// Deploys a Stack whose resource takes its time, and begins a run of it that does not end by itself. The one after it
+/// does.
+async fn in_a_run(operator: &OnNode, name: &str) {
     operator.slow(name).await;
-    changed(
-        operator,
-        name,
-        json!({"spec": {"config": {"round": "round-0"}}}),
-    )
-    .await;
+    let round = |round: &str, pause: &str| {
+        let config = json!({"round": round, "pause": pause});
+        json!({"spec": {"config": config}})
+    };
+    changed(operator, name, round("round-0", "0")).await;
     operator.ready(name).await;
-    let config = json!({"round": "round-1", "pause": pause.to_string()});
-    let patch = json!({"spec": {"config": config}}).to_string();
+    let patch = round("round-1", "3600000").to_string();
     operator.patch("stack", name, &patch).await;
     operator.operated(name, "update-begun", 1).await;
+    let patch = round("round-1", "0").to_string();
+    operator.patch("stack", name, &patch).await;
 }
 
 /// The run after the one that was cut off is the only one that did anything, and the lock is gone.
@@ -282,7 +284,7 @@ async fn made_up_for(operator: &OnNode, name: &str) -> Option<String> {
 }
 
 async fn a_container_that_is_killed(operator: &OnNode) {
-    in_a_run(operator, "killed", 6_000).await;
+    in_a_run(operator, "killed").await;
     assert_eq!(locks(operator, "killed"), 1);
     let id = operator.container_id("killed-workspace-0", "pulumi").await;
     operator.kubelet.kill_container(&id).await.unwrap();
@@ -293,7 +295,7 @@ async fn a_container_that_is_killed(operator: &OnNode) {
 
 /// As the kernel does where memory is short: it takes the CLI and leaves the agent.
 async fn a_cli_that_is_killed(operator: &OnNode) {
-    in_a_run(operator, "shot", 6_000).await;
+    in_a_run(operator, "shot").await;
     let script = r#"for process in /proc/[0-9]*; do
         read -r name < $process/comm
         if [ "$name" = pulumi ]; then kill -KILL "${process#/proc/}"; fi
@@ -307,7 +309,7 @@ async fn a_cli_that_is_killed(operator: &OnNode) {
 
 /// The kubelet falls silent in the middle of a run, and with it the network of its pods.
 async fn a_node_that_is_lost(operator: &OnNode) {
-    in_a_run(operator, "lost", 3_000).await;
+    in_a_run(operator, "lost").await;
     let id = operator.container_id("lost-workspace-0", "pulumi").await;
     let node = &operator.kubelet;
     node.kill_kubelet();
@@ -334,17 +336,12 @@ async fn a_node_that_is_lost(operator: &OnNode) {
     operator
         .kubectl(&["taint", "node", node.name(), taint])
         .await;
-    let pod = operator.get("pod", "lost-workspace-0").await.unwrap();
-    let what = "the run to be given up, and its pod replaced";
     operator
-        .until(what, Duration::from_secs(120), async || {
-            let given_up = updates(operator, "lost").await[1].1;
-            let now = operator
-                .get("pod", "lost-workspace-0")
-                .await
-                .unwrap_or_default();
-            given_up && now["metadata"]["uid"] != pod["metadata"]["uid"]
-        })
+        .until(
+            "the run to be given up",
+            Duration::from_secs(120),
+            async || updates(operator, "lost").await[1].1,
+        )
         .await;
     // Another one would take its place; here it is the same one, repaired.
     operator
@@ -393,6 +390,10 @@ async fn workspaces_on_a_real_node() {
         "{failed:?}\n{}",
         operator.kubelet.log_tails()
     );
+
+    // It waits for the kubelet to be done with a pod, and does not try to replace it again and again: twelve are made.
+    let made = operator.logs().matches("making the workspace").count();
+    assert!((12..=24).contains(&made), "{made}");
 
     // Of all that was mounted, made and started nothing is left.
     let traces = owned.kubelet.traces();
