@@ -131,6 +131,21 @@ pub(crate) fn agent_env(spec: &WorkspaceSpec, options: &PodOptions) -> Vec<EnvVa
     env
 }
 
+/// Tells the agent which variables have their values from Secrets: what the CLI says of those is masked wherever it goes.
+/// The names in whole Secrets (`envFrom`) are known to the kubelet alone.
+pub(crate) fn name_secret_variables(pulumi: &mut Container) {
+    let of_a_secret = |entry: &&EnvVar| {
+        let source = entry.value_from.as_ref();
+        source.is_some_and(|source| source.secret_key_ref.is_some())
+    };
+    let env = pulumi.env.iter().flatten();
+    let names: Vec<&str> = env.filter(of_a_secret).map(|e| e.name.as_str()).collect();
+    if !names.is_empty() {
+        let named = value("WINDLASS_SECRET_VARIABLES", &names.join(","));
+        set_env(pulumi, vec![named]);
+    }
+}
+
 /// How the agent is told how long an interrupted operation may take, so that all is over before the kubelet kills:
 /// after the interrupt it takes the agent up to a minute to end a CLI that does not listen.
 pub(crate) fn set_interrupt_grace(pulumi: &mut Container, termination_grace: i64) {

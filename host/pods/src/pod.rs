@@ -197,6 +197,7 @@ fn settle(pod: &mut PodSpec, spec: &WorkspaceSpec, options: &PodOptions, profile
         .find(|c| c.name == PULUMI_CONTAINER)
     {
         containers::set_env(pulumi, containers::agent_env(spec, options));
+        containers::name_secret_variables(pulumi);
         containers::set_interrupt_grace(pulumi, grace);
         resources::set_requests(pulumi.resources.get_or_insert_default());
         let wanted = containers::agent_mounts(options);

@@ -142,6 +142,30 @@ fn the_pod_adds_what_users_and_the_agent_know() {
 }
 
 #[test]
+fn the_agent_is_told_which_variables_are_secret() {
+    let pod = make_pod(&workspace(
+        r#"
+env:
+- {name: PLAIN, value: b}
+- {name: QUIET, valueFrom: {secretKeyRef: {name: values, key: quiet}}}
+podTemplate:
+  spec:
+    containers:
+    - name: pulumi
+      env:
+      - {name: MORE, valueFrom: {secretKeyRef: {name: values, key: more}}}
+      - {name: WINDLASS_SECRET_VARIABLES, value: ""}
+"#,
+    ));
+    let all = env(container(&pod, "pulumi").env.as_deref().unwrap());
+    let told = all.iter().filter(|one| one.starts_with("WINDLASS_SECRET"));
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        ["WINDLASS_SECRET_VARIABLES=MORE,QUIET"]
+    );
+}
+
+#[test]
 fn two_of_a_name_are_one_whoever_names_them() {
     let pod = make_pod(&workspace(
         r#"

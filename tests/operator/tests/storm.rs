@@ -15,8 +15,8 @@ const FEW: usize = 2;
 /// Runs at a time.
 const PLACES: &str = "12";
 /// How often the operator is killed, each time after so many more runs have begun.
-const KILLS: usize = 6;
-const BETWEEN: usize = 6;
+const KILLS: usize = 4;
+const BETWEEN: usize = 8;
 /// Stacks that run while the node reboots.
 const REBOOTED: usize = 8;
 const LIMIT: Duration = Duration::from_secs(400);
