@@ -260,7 +260,7 @@ pub fn usual(agent: &str, workspace: &str, more: &[PathBuf]) -> Result<Vec<NodeI
         programs = programs.program(&format!("/usr/local/bin/{name}"), source)?;
     }
     Ok(vec![
-        NodeImage::new(super::config::PAUSE_IMAGE, &[base.clone()])
+        NodeImage::new(super::config::PAUSE_IMAGE, std::slice::from_ref(&base))
             .with_command(&["/bin/sleep", "infinity"]),
         NodeImage::new(agent, &[base.clone(), agents]),
         NodeImage::new(workspace, &[base, programs]).with_user(USER),
