@@ -32,13 +32,13 @@ pub fn missing() -> Vec<&'static str> {
                 .iter()
                 .any(|folder| Path::new(folder).join(program).is_file())
     };
-    let network = |folder: &&str| Path::new(folder).join("bridge").is_file();
+    let network = |folder: &str| Path::new(folder).join("bridge").is_file();
     let mut missing: Vec<_> = PROGRAMS
         .iter()
         .filter(|(program, _)| !there(program))
         .map(|(_, package)| *package)
         .collect();
-    if !NETWORK_FOLDERS.iter().any(network) {
+    if !NETWORK_FOLDERS.iter().any(|folder| network(folder)) {
         missing.push(NETWORK);
     }
     missing.dedup();
