@@ -132,14 +132,15 @@ pub(crate) fn agent_env(spec: &WorkspaceSpec, options: &PodOptions) -> Vec<EnvVa
 }
 
 /// Tells the agent which variables have their values from Secrets: what the CLI says of those is masked wherever it goes.
-/// The names in whole Secrets (`envFrom`) are known to the kubelet alone.
-pub(crate) fn name_secret_variables(pulumi: &mut Container) {
+/// `others` are those that whole Secrets bring (`envFrom`).
+pub(crate) fn name_secret_variables(pulumi: &mut Container, others: &[String]) {
     let of_a_secret = |entry: &&EnvVar| {
         let source = entry.value_from.as_ref();
         source.is_some_and(|source| source.secret_key_ref.is_some())
     };
     let env = pulumi.env.iter().flatten();
-    let names: Vec<&str> = env.filter(of_a_secret).map(|e| e.name.as_str()).collect();
+    let mut names: Vec<&str> = env.filter(of_a_secret).map(|e| e.name.as_str()).collect();
+    names.extend(others.iter().map(String::as_str));
     if !names.is_empty() {
         let named = value("WINDLASS_SECRET_VARIABLES", &names.join(","));
         set_env(pulumi, vec![named]);

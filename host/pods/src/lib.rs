@@ -21,6 +21,6 @@ mod workspace;
 
 pub use error::TemplateError;
 pub use options::{Images, LoginToken, PodOptions, SecurityProfile, WorkspaceOptions};
-pub use pod::pod;
+pub use pod::{name_secret_variables, pod, secrets_of_environment};
 pub use view::{PodView, hostname, node, read, spec_digest};
 pub use workspace::workspace_spec;

@@ -76,6 +76,29 @@ pub fn pod(workspace: &Workspace, options: &PodOptions) -> Result<Pod, TemplateE
     })
 }
 
+/// Secrets that are whole in the environment of the `pulumi` container, each with the prefix of its variables.
+pub fn secrets_of_environment(pod: &Pod) -> Vec<(String, String)> {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let sources = containers
+        .filter(|container| container.name == PULUMI_CONTAINER)
+        .flat_map(|container| container.env_from.iter().flatten());
+    sources
+        .filter_map(|source| {
+            let secret = source.secret_ref.as_ref()?;
+            let prefix = source.prefix.clone().unwrap_or_default();
+            Some((secret.name.clone(), prefix))
+        })
+        .collect()
+}
+
+/// Tells the agent of further variables whose values are secret: those of [`secrets_of_environment`].
+pub fn name_secret_variables(pod: &mut Pod, names: &[String]) {
+    let containers = pod.spec.iter_mut().flat_map(|spec| &mut spec.containers);
+    for container in containers.filter(|container| container.name == PULUMI_CONTAINER) {
+        containers::name_secret_variables(container, names);
+    }
+}
+
 fn drop_patch_of_fetch(template: &mut PodSpec) {
     if let Some(init) = &mut template.init_containers {
         init.retain(|c| c.name != FETCH || c.image.is_some());
@@ -197,7 +220,7 @@ fn settle(pod: &mut PodSpec, spec: &WorkspaceSpec, options: &PodOptions, profile
         .find(|c| c.name == PULUMI_CONTAINER)
     {
         containers::set_env(pulumi, containers::agent_env(spec, options));
-        containers::name_secret_variables(pulumi);
+        containers::name_secret_variables(pulumi, &[]);
         containers::set_interrupt_grace(pulumi, grace);
         resources::set_requests(pulumi.resources.get_or_insert_default());
         let wanted = containers::agent_mounts(options);

@@ -19,7 +19,8 @@ const FAR: &str = "retry: {initialBackoffSeconds: 3600, maxBackoffSeconds: 3600}
 const CONFIG: &str = "canary-config-19b3";
 const VARIABLE: &str = "canary-variable-5e77";
 const LOUD: &str = "canary-loud-82fa";
-const CANARIES: [&str; 3] = [CONFIG, VARIABLE, LOUD];
+const WHOLE: &str = "canary-whole-c3a1";
+const CANARIES: [&str; 4] = [CONFIG, VARIABLE, LOUD, WHOLE];
 
 fn failed(stack: &Value) -> bool {
     stack["status"]["lastUpdate"]["state"] == "failed"
@@ -252,28 +253,33 @@ async fn canaries(operator: &Operator, metrics: &str) {
     operator
         .apply(&format!(
             "apiVersion: v1\nkind: Secret\nmetadata: {{name: canaries}}\nstringData: {{config: {CONFIG}, variable: {VARIABLE}, \
-             loud: {LOUD}}}\n---\napiVersion: pulumi.com/v1\nkind: Program\nmetadata: {{name: singing}}\nprogram:\n  \
+             loud: {LOUD}}}\n---\napiVersion: v1\nkind: Secret\nmetadata: {{name: whole}}\nstringData: {{WHOLE: {WHOLE}}}\n---\napiVersion: pulumi.com/v1\nkind: Program\nmetadata: {{name: singing}}\nprogram:\n  \
              configuration:\n    token: {{type: String}}\n  resources:\n    kept: {{type: pulumi:Stash, properties: {{input: \
              \"${{token}}\"}}}}\n  outputs:\n    word: {{\"fn::secret\": \"output of ${{token}}\"}}\n    token: \"${{kept.output}}\"\n---\n\
              apiVersion: pulumi.com/v1\nkind: Program\nmetadata: {{name: crying}}\nprogram:\n  resources:\n    thing: {{type: \
-             \"windlasstest:index:Thing\", properties: {{failEnv: LOUD}}}}\n"
+             \"windlasstest:index:Thing\", properties: {{failEnv: LOUD}}}}\n---\napiVersion: pulumi.com/v1\nkind: Program\nmetadata: \
+             {{name: weeping}}\nprogram:\n  resources:\n    thing: {{type: \"windlasstest:index:Thing\", properties: {{failEnv: \
+             WHOLE}}}}\n"
         ))
         .await;
     let reference =
         |key: &str| json!({"type": "Secret", "secret": {"name": "canaries", "key": key}});
-    for name in ["singing", "crying"] {
+    for name in ["singing", "crying", "weeping"] {
         let spec = format!(
             "programRef: {{name: {name}}}\nsuspend: true\n{FAR}\nsecretsRef:\n  token: {}",
             reference("config")
         );
         operator.stack(name, &spec).await;
         let variables = json!({"QUIET": reference("variable"), "LOUD": reference("loud")});
-        let patch = json!({"spec": {"suspend": false, "envRefs": variables}});
+        let patch =
+            json!({"spec": {"suspend": false, "envRefs": variables, "envSecrets": ["whole"]}});
         operator.patch("stack", name, &patch.to_string()).await;
     }
     operator.ready("singing").await;
-    let stack = operator.stack_when("crying", "failed", failed).await;
-    assert!(stack.to_string().contains("refused: "), "{stack:#}");
+    for name in ["crying", "weeping"] {
+        let stack = operator.stack_when(name, "failed", failed).await;
+        assert!(stack.to_string().contains("refused: "), "{stack:#}");
+    }
     // Told of, so that events are among what is searched.
     operator
         .until("an event tells of the failure", LIMIT, async || {

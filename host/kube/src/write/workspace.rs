@@ -126,6 +126,8 @@ impl KubeStore {
             source_first: wanted.source_first,
         };
         let mut pod = windlass_pods::pod(workspace, &options)?;
+        let secret = self.secret_variables(key, &pod).await?;
+        windlass_pods::name_secret_variables(&mut pod, &secret);
         // So that its end is seen.
         pod.metadata.finalizers = Some(vec![instances::POD_FINALIZER.to_owned()]);
         // So that its agent is known even if somebody deletes the Workspace from over it.
@@ -141,6 +143,20 @@ impl KubeStore {
             Err(error) => return Err(error.into()),
         }
         Ok(())
+    }
+
+    /// Names of the variables that whole Secrets bring: the pod does not tell them. What is added to such a Secret reaches
+    /// the pod with its next container, unmasked until there is another pod.
+    async fn secret_variables(&self, key: &Key, pod: &Pod) -> Result<Vec<String>, ApiError> {
+        let mut names = Vec::new();
+        for (secret, prefix) in windlass_pods::secrets_of_environment(pod) {
+            // One that is missing keeps the container from starting, and the kubelet says so.
+            if let Some(found) = self.cluster.get::<Secret>(&key.namespace, &secret).await? {
+                let keys = found.data.into_iter().flatten().map(|(key, _)| key);
+                names.extend(keys.map(|key| format!("{prefix}{key}")));
+            }
+        }
+        Ok(names)
     }
 
     /// A Workspace that is being deleted takes what is made under it along when it goes, and its uid with it: a
