@@ -284,3 +284,26 @@ fn configuration_comes_from_the_entry_of_the_stack() {
         ]
     );
 }
+
+#[test]
+fn its_own_init_containers_find_the_program_in_place() {
+    let mut world = alone(json!({
+        "git": {"url": "https://git.example/app", "ref": "main"},
+        "podTemplate": {"spec": {"initContainers": [{"name": "prepare", "image": "x"}]}},
+    }));
+    world.settle();
+    let tree = ProgramSource::Tree {
+        digest: "sha256:r1".into(),
+        dir: String::new(),
+    };
+    // Before anybody asks for a run.
+    assert_eq!(world.delivered, [tree]);
+    push(
+        &mut world,
+        "a",
+        json!({"workspaceName": "web", "stackName": "dev", "type": "up"}),
+    );
+    world.settle();
+    assert_eq!(ended(&world, "a"), RunState::Succeeded);
+    assert_eq!(world.delivered.len(), 1);
+}

@@ -17,6 +17,7 @@ pub mod backend;
 pub mod history;
 pub mod real;
 pub mod replica;
+pub mod stacks;
 
 pub use history::History;
 pub use replica::Replica;

@@ -9,62 +9,10 @@ use futures::future::join_all;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use windlass_cluster::RealNode;
+use windlass_operator::stacks::template;
 use windlass_operator::{Operator, condition, is_ready};
 
 type OnNode = Operator<RealNode>;
-
-fn template(pod: Value) -> Value {
-    json!({"spec": {"workspaceTemplate": {"spec": {"podTemplate": {"spec": pod}}}}})
-}
-
-/// A Stack with a Program of its own, made with this change to it.
-async fn begun(operator: &OnNode, name: &str, change: Value) {
-    operator.stash(name).await;
-    changed(operator, name, change).await;
-}
-
-async fn changed(operator: &OnNode, name: &str, change: Value) {
-    let spec = format!("programRef: {{name: {name}}}\nsuspend: true");
-    operator.stack(name, &spec).await;
-    operator.patch("stack", name, &change.to_string()).await;
-    operator
-        .patch("stack", name, r#"{"spec":{"suspend":false}}"#)
-        .await;
-}
-
-/// What a Stack says of a pod that does not start.
-async fn says(operator: &OnNode, name: &str, parts: &[&str]) {
-    let what = format!("saying {parts:?}");
-    operator
-        .stack_when(name, &what, |stack| {
-            condition(stack, "Stalled").is_some_and(|stalled| {
-                let message = stalled["message"].as_str().unwrap();
-                stalled["reason"] == "WorkspaceFailed"
-                    && parts.iter().all(|part| message.contains(part))
-            })
-        })
-        .await;
-}
-
-/// The Updates of a Stack, oldest first: sequence, whether it is over, why it failed if it did.
-async fn updates(operator: &OnNode, name: &str) -> Vec<(i64, bool, Option<String>)> {
-    let of_stack = |update: &&Value| update["spec"]["workspaceName"] == name;
-    let mut all: Vec<_> = operator
-        .list("updates")
-        .await
-        .iter()
-        .filter(of_stack)
-        .map(|update| {
-            let sequence = update["spec"]["intent"]["sequence"].as_i64().unwrap();
-            let complete = condition(update, "Complete").is_some_and(|c| c["status"] == "True");
-            let failed = condition(update, "Failed").filter(|c| c["status"] == "True");
-            let reason = failed.map(|c| c["reason"].as_str().unwrap().to_owned());
-            (sequence, complete, reason)
-        })
-        .collect();
-    all.sort_unstable();
-    all
-}
 
 /// Locks of this project in the backend.
 fn locks(operator: &OnNode, name: &str) -> usize {
@@ -87,7 +35,7 @@ async fn a_workspace_is_at_home(operator: &OnNode) {
     let change = json!({"spec": {
         "envRefs": {"TOKEN": reference}, "secretsRef": {"greeting": reference},
     }});
-    begun(operator, "home", change).await;
+    operator.begun("home", change).await;
     operator.ready("home").await;
 
     let pod = "home-workspace-0";
@@ -152,23 +100,20 @@ async fn an_image_that_is_not_there(operator: &OnNode) {
     };
     // Nobody listens there.
     let image = "127.0.0.1:1/none:1";
-    begun(operator, "absent", spec(image, "Never")).await;
+    operator.begun("absent", spec(image, "Never")).await;
     let said = format!("Container image \"{image}\" is not present with pull policy of Never");
-    says(
-        operator,
-        "absent",
-        &["ErrImageNeverPull", "container \"pulumi\"", &said],
-    )
-    .await;
+    operator
+        .says(
+            "absent",
+            &["ErrImageNeverPull", "container \"pulumi\"", &said],
+        )
+        .await;
     let change = spec(image, "IfNotPresent");
     operator.patch("stack", "absent", &change.to_string()).await;
     // Now it is tried, now it is not tried again yet: both say why.
-    says(
-        operator,
-        "absent",
-        &["ErrImagePull", "container \"pulumi\"", image],
-    )
-    .await;
+    operator
+        .says("absent", &["ErrImagePull", "container \"pulumi\"", image])
+        .await;
     let change = spec(windlass_operator::PULUMI_IMAGE, "IfNotPresent");
     operator.patch("stack", "absent", &change.to_string()).await;
     operator.ready("absent").await;
@@ -182,9 +127,9 @@ async fn containers_that_end(operator: &OnNode) {
             "command": ["sh", "-c", script], "resources": {"limits": {"memory": "32Mi"}},
         }]}))
     };
-    begun(operator, "crash", setup("exit 3")).await;
+    operator.begun("crash", setup("exit 3")).await;
     let said = "container \"setup\" ended with exit code 3 (Error)";
-    says(operator, "crash", &["CrashLoopBackOff", said]).await;
+    operator.says("crash", &["CrashLoopBackOff", said]).await;
     let greedy = setup("exec dd if=/dev/zero of=/dev/null bs=200M");
     operator.patch("stack", "crash", &greedy.to_string()).await;
     // The runtime hears of the kernel's reason by another way than of the end, and not each time soon enough.
@@ -224,7 +169,7 @@ async fn containers_of_the_users_own(operator: &OnNode) {
             own("beside", "echo beside; exec sleep 100000"),
         ],
     });
-    begun(operator, "own", template(pod)).await;
+    operator.begun("own", template(pod)).await;
     operator.ready("own").await;
     let pod = "own-workspace-0";
     let note = operator.exec(pod, "beside", &["cat", "/share/note"]).await;
@@ -246,7 +191,7 @@ async fn in_a_run(operator: &OnNode, name: &str) {
         let config = json!({"round": round, "pause": pause});
         json!({"spec": {"config": config}})
     };
-    changed(operator, name, round("round-0", "0")).await;
+    operator.changed(name, round("round-0", "0")).await;
     operator.ready(name).await;
     let patch = round("round-1", "3600000").to_string();
     operator.patch("stack", name, &patch).await;
@@ -262,7 +207,7 @@ async fn made_up_for(operator: &OnNode, name: &str) -> Option<String> {
             is_ready(stack) && stack["status"]["outputs"]["round"] == "round-1"
         })
         .await;
-    let all = updates(operator, name).await;
+    let all = operator.runs(name).await;
     assert_eq!(all[0], (1, true, None));
     assert!(all[1].1, "{all:?}");
     let (last, between) = all[2..].split_last().unwrap();
@@ -328,7 +273,7 @@ async fn a_node_that_is_lost(operator: &OnNode) {
             },
         )
         .await;
-    assert_eq!(updates(operator, "lost").await.len(), 2);
+    assert_eq!(operator.runs("lost").await.len(), 2);
 
     // The machine is off, and somebody says so.
     node.kill_container(&id).await.unwrap();
@@ -340,7 +285,7 @@ async fn a_node_that_is_lost(operator: &OnNode) {
         .until(
             "the run to be given up",
             Duration::from_secs(120),
-            async || updates(operator, "lost").await[1].1,
+            async || operator.runs("lost").await[1].1,
         )
         .await;
     // Another one would take its place; here it is the same one, repaired.

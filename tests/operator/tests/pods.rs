@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use windlass_cluster::Image;
 use windlass_e2e::git_server::GitServer;
 use windlass_operator::backend::has_provider;
+use windlass_operator::stacks::template;
 use windlass_operator::{Operator, condition, is_ready};
 
 async fn pod(operator: &Operator, name: &str) -> Value {
@@ -152,44 +153,16 @@ async fn only_the_specification_of_a_pod_replaces_it(operator: &Operator) {
     }
 }
 
-/// What a Stack says of a pod that does not start.
-async fn says(operator: &Operator, name: &str, parts: &[&str]) {
-    let what = format!("saying {parts:?}");
-    operator
-        .stack_when(name, &what, |stack| {
-            condition(stack, "Stalled").is_some_and(|stalled| {
-                let message = stalled["message"].as_str().unwrap();
-                stalled["reason"] == "WorkspaceFailed"
-                    && parts.iter().all(|part| message.contains(part))
-            })
-        })
-        .await;
-}
-
-fn template(pod: Value) -> Value {
-    json!({"spec": {"workspaceTemplate": {"spec": {"podTemplate": {"spec": pod}}}}})
-}
-
-async fn begun(operator: &Operator, name: &str, change: Value) {
-    operator.stash(name).await;
-    let spec = format!("programRef: {{name: {name}}}\nsuspend: true");
-    operator.stack(name, &spec).await;
-    operator.patch("stack", name, &change.to_string()).await;
-    operator
-        .patch("stack", name, r#"{"spec":{"suspend":false}}"#)
-        .await;
-}
-
 async fn an_image_that_is_not_there(operator: &Operator) {
     let image = "registry.invalid/none:1";
     let change = |image: &str| json!({"spec": {"workspaceTemplate": {"spec": {"image": image}}}});
-    begun(operator, "image", change(image)).await;
-    says(
-        operator,
-        "image",
-        &["ImagePullBackOff", "container \"pulumi\"", image],
-    )
-    .await;
+    operator.begun("image", change(image)).await;
+    operator
+        .says(
+            "image",
+            &["ImagePullBackOff", "container \"pulumi\"", image],
+        )
+        .await;
     // The registry has it now: nobody has to touch the Stack.
     operator.kubelet.set_image(image, Image::usual());
     operator.ready("image").await;
@@ -199,9 +172,9 @@ async fn a_container_that_crashes(operator: &Operator) {
     let init = json!({"initContainers": [{
         "name": "setup", "image": "test/pulumi:1", "command": ["sh", "-c", "exit 3"],
     }]});
-    begun(operator, "crash", template(init)).await;
+    operator.begun("crash", template(init)).await;
     let said = "container \"setup\" ended with exit code 3";
-    says(operator, "crash", &["CrashLoopBackOff", said]).await;
+    operator.says("crash", &["CrashLoopBackOff", said]).await;
     operator
         .patch(
             "stack",
@@ -214,9 +187,9 @@ async fn a_container_that_crashes(operator: &Operator) {
 
 async fn no_node_that_fits(operator: &Operator) {
     let selector = json!({"nodeSelector": {"example.com/moon": "yes"}});
-    begun(operator, "nowhere", template(selector)).await;
+    operator.begun("nowhere", template(selector)).await;
     let said = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector";
-    says(operator, "nowhere", &["Unschedulable", said]).await;
+    operator.says("nowhere", &["Unschedulable", said]).await;
     let label = [
         "label",
         "node",
@@ -237,14 +210,13 @@ async fn a_key_that_is_missing(operator: &Operator) {
     ];
     operator.kubectl(&secret).await;
     let reference = json!({"type": "Secret", "secret": {"name": "half", "key": "two"}});
-    begun(
-        operator,
-        "key",
-        json!({"spec": {"envRefs": {"TWO": reference}}}),
-    )
-    .await;
+    operator
+        .begun("key", json!({"spec": {"envRefs": {"TWO": reference}}}))
+        .await;
     let said = "couldn't find key two in Secret";
-    says(operator, "key", &["CreateContainerConfigError", said]).await;
+    operator
+        .says("key", &["CreateContainerConfigError", said])
+        .await;
     operator
         .patch("secret", "half", r#"{"stringData":{"two":"2"}}"#)
         .await;
@@ -254,8 +226,10 @@ async fn a_key_that_is_missing(operator: &Operator) {
 /// What aims elsewhere is refused before anything is made.
 async fn a_template_that_is_refused(operator: &Operator) {
     let change = json!({"spec": {"workspaceTemplate": {"metadata": {"name": "other"}}}});
-    begun(operator, "aims", change).await;
-    says(operator, "aims", &["TemplateInvalid", "metadata.name"]).await;
+    operator.begun("aims", change).await;
+    operator
+        .says("aims", &["TemplateInvalid", "metadata.name"])
+        .await;
     assert!(
         operator
             .list("workspaces")
@@ -317,7 +291,7 @@ async fn a_volume_that_is_missing(operator: &Operator) {
             {"name": "extra", "secret": {"secretName": "absent"}},
         ],
     });
-    begun(operator, "volume", template(volume)).await;
+    operator.begun("volume", template(volume)).await;
     operator
         .stack_when("volume", "saying what is missing", |stack| {
             condition(stack, "Reconciling").is_some_and(|it| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use windlass_cluster::{AuditLog, Component, Identity};
-use windlass_operator::{Operator, backend, condition, is_ready};
+use windlass_operator::{Operator, backend, is_ready};
 
 /// The name of the Stack, its Program and its project.
 const SLOW: &str = "slow";
@@ -54,24 +54,6 @@ async fn deployed(operator: &Operator) {
     ended(operator, 0).await;
 }
 
-/// The Updates so far, oldest first: sequence, whether it is over, why it failed if it did.
-async fn updates(operator: &Operator) -> Vec<(i64, bool, Option<String>)> {
-    let mut all: Vec<_> = operator
-        .list("updates")
-        .await
-        .iter()
-        .map(|update| {
-            let sequence = update["spec"]["intent"]["sequence"].as_i64().unwrap();
-            let complete = condition(update, "Complete").is_some_and(|c| c["status"] == "True");
-            let failed = condition(update, "Failed").filter(|c| c["status"] == "True");
-            let reason = failed.map(|c| c["reason"].as_str().unwrap().to_owned());
-            (sequence, complete, reason)
-        })
-        .collect();
-    all.sort_unstable();
-    all
-}
-
 async fn pod(operator: &Operator) -> Value {
     let pod = operator.get("pod", "slow-workspace-0").await.unwrap();
     pod["metadata"]["uid"].clone()
@@ -109,7 +91,7 @@ async fn a_run_outlives_whoever_watches_it() {
     let stack = ended(&operator, 3).await;
     assert_eq!(stack["status"]["lastUpdate"]["sequence"], 4);
 
-    let all = updates(&operator).await;
+    let all = operator.runs(SLOW).await;
     let succeeded = |sequence| (sequence, true, None);
     assert_eq!(all, [1, 2, 3, 4].map(succeeded));
     assert_eq!(
@@ -145,7 +127,7 @@ async fn a_run_that_dies_is_recorded_as_lost_and_made_up_for() {
     ];
     operator.kubectl(&force).await;
     ended(&operator, 1).await;
-    let all = updates(&operator).await;
+    let all = operator.runs(SLOW).await;
     let lost = (2, true, Some("WorkspaceLost".to_owned()));
     assert_eq!(all[..2], [(1, true, None), lost]);
     made_up_for(&all[2..]);
@@ -174,7 +156,7 @@ async fn a_container_that_dies_starts_again_and_makes_up_for_its_run() {
         .kill_container(&operator.namespace, "slow-workspace-0", "pulumi")
         .unwrap();
     ended(&operator, 1).await;
-    let all = updates(&operator).await;
+    let all = operator.runs(SLOW).await;
     assert!(all[1].1 && all[1].2.is_some(), "{all:?}");
     made_up_for(&all[2..]);
     assert_eq!(
@@ -244,7 +226,7 @@ async fn a_leader_that_was_frozen_does_nothing_when_it_is_thawed() {
         (done(&operator, "update-begun"), done(&operator, "update")),
         (2, 2)
     );
-    let all = updates(&operator).await;
+    let all = operator.runs(SLOW).await;
     assert_eq!(all, [1, 2, 3].map(|sequence| (sequence, true, None)));
 
     // Asked to end, it hands over at once.
