@@ -14,6 +14,7 @@ mod draft;
 pub mod due;
 pub mod failure;
 mod history;
+pub mod leadership;
 pub mod names;
 pub mod obs;
 pub mod phase;

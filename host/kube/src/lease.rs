@@ -1,8 +1,8 @@
 //! Who leads: the lease that the Pulumi Kubernetes Operator uses too, so that never both work on the same Stacks.
 //!
 //! The count of transitions grows with every process that takes the lease: it is the epoch by which agents refuse an
-//! earlier leader. A process that finds its own pod's name in the lease takes it back at once: whoever held it there is
-//! gone.
+//! earlier leader. When it may be taken and when it is lost is decided in `windlass_core::leadership`, which the
+//! simulator uses too; here is what reads and writes it.
 
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use kube::api::PostParams;
 use tokio::time::Instant;
 use windlass_api::ObjectMeta;
 use windlass_api::names::LEASE;
+use windlass_core::leadership::{Candidate, Tenure, identity, next_epoch};
 
 use crate::api::{ApiError, Cluster};
 
@@ -38,30 +39,37 @@ pub struct Leader {
     settings: LeaseSettings,
     identity: String,
     held: Lease,
+    clock: Instant,
+    tenure: Tenure,
     /// Grows with every process that leads.
     pub epoch: u64,
 }
 
 /// Waits until this process leads. `suffix` tells it from others of the same pod.
 pub async fn acquire(cluster: &Cluster, settings: &LeaseSettings, suffix: &str) -> Leader {
-    let identity = format!("{}_{suffix}", settings.pod);
-    // What was last seen in the lease and since when: clocks of other machines are not trusted.
-    let mut seen: Option<(LeaseSpec, Instant)> = None;
+    let identity = identity(&settings.pod, suffix);
+    let clock = Instant::now();
+    let mut candidate = Candidate::new(settings.pod.clone());
     let mut waiting_for: Option<String> = None;
     loop {
-        match attempt(cluster, settings, &identity, &mut seen).await {
+        let begun = clock.elapsed();
+        let mut wait = settings.retry_period;
+        match attempt(cluster, settings, &identity, &mut candidate, clock).await {
             Ok(Attempt::Taken(held)) => {
-                let epoch = transitions(&held);
+                let epoch = transitions(held.spec.as_ref());
                 tracing::info!(epoch, identity, "leading");
                 return Leader {
                     cluster: cluster.clone(),
                     settings: settings.clone(),
                     identity,
                     held: *held,
+                    clock,
+                    tenure: Tenure::new(begun, settings.duration, settings.renew_deadline),
                     epoch,
                 };
             }
-            Ok(Attempt::Held(holder)) => {
+            Ok(Attempt::Held { holder, ends_in }) => {
+                wait = wait.min(ends_in);
                 if waiting_for.as_ref() != Some(&holder) {
                     tracing::info!(
                         holder,
@@ -73,24 +81,25 @@ pub async fn acquire(cluster: &Cluster, settings: &LeaseSettings, suffix: &str) 
             Err(ApiError::Conflict | ApiError::AlreadyExists) => continue,
             Err(error) => tracing::warn!(%error, "looking at the lease"),
         }
-        tokio::time::sleep(settings.retry_period).await;
+        tokio::time::sleep(wait).await;
     }
 }
 
 enum Attempt {
     Taken(Box<Lease>),
-    Held(String),
+    Held { holder: String, ends_in: Duration },
 }
 
 async fn attempt(
     cluster: &Cluster,
     settings: &LeaseSettings,
     identity: &str,
-    seen: &mut Option<(LeaseSpec, Instant)>,
+    candidate: &mut Candidate<LeaseSpec>,
+    clock: Instant,
 ) -> Result<Attempt, ApiError> {
     let LeaseSettings {
         namespace,
-        pod,
+        pod: _,
         duration,
         renew_deadline: _,
         retry_period: _,
@@ -113,25 +122,14 @@ async fn attempt(
     };
     let spec = lease.spec.clone().unwrap_or_default();
     let holder = spec.holder_identity.clone().unwrap_or_default();
-    let ours = holder
-        .rsplit_once('_')
-        .is_some_and(|(holder, _)| holder == pod);
-    if !ours && !holder.is_empty() {
-        let since = match seen {
-            Some((before, since)) if *before == spec => *since,
-            _ => {
-                let now = Instant::now();
-                *seen = Some((spec.clone(), now));
-                now
-            }
-        };
-        let lasts = spec
-            .lease_duration_seconds
-            .and_then(|seconds| u64::try_from(seconds).ok())
-            .map_or(*duration, Duration::from_secs);
-        if since.elapsed() < lasts {
-            return Ok(Attempt::Held(holder));
-        }
+    let lasts = spec
+        .lease_duration_seconds
+        .and_then(|seconds| u64::try_from(seconds).ok())
+        .map_or(*duration, Duration::from_secs);
+    if !candidate.may_take(spec.clone(), &holder, lasts, clock.elapsed()) {
+        let ends_in = candidate.takes_in(lasts, clock.elapsed());
+        let ends_in = ends_in.unwrap_or(lasts);
+        return Ok(Attempt::Held { holder, ends_in });
     }
     lease.spec = Some(taken(Some(&spec), identity, *duration));
     replace(cluster, namespace, &lease)
@@ -150,24 +148,19 @@ async fn replace(cluster: &Cluster, namespace: &str, lease: &Lease) -> Result<Le
 
 fn taken(before: Option<&LeaseSpec>, identity: &str, duration: Duration) -> LeaseSpec {
     let now = MicroTime(jiff::Timestamp::now());
-    let transitions = before
-        .and_then(|spec| spec.lease_transitions)
-        .unwrap_or_default();
+    let epoch = next_epoch(transitions(before));
     LeaseSpec {
         holder_identity: Some(identity.to_owned()),
         lease_duration_seconds: i32::try_from(duration.as_secs()).ok(),
         acquire_time: Some(now.clone()),
         renew_time: Some(now),
-        lease_transitions: Some(transitions.saturating_add(1)),
+        lease_transitions: i32::try_from(epoch).ok(),
         ..before.cloned().unwrap_or_default()
     }
 }
 
-fn transitions(lease: &Lease) -> u64 {
-    lease
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.lease_transitions)
+fn transitions(spec: Option<&LeaseSpec>) -> u64 {
+    spec.and_then(|spec| spec.lease_transitions)
         .and_then(|count| u64::try_from(count).ok())
         .unwrap_or_default()
 }
@@ -175,11 +168,10 @@ fn transitions(lease: &Lease) -> u64 {
 impl Leader {
     /// Renews the lease and returns when it is lost: another process holds it, or it could not be renewed for too long.
     pub async fn lost(&mut self) {
-        let mut renewed = Instant::now();
         loop {
             tokio::time::sleep(self.settings.retry_period).await;
             // Frozen for longer than the lease lasts: whatever it says now, another may have led.
-            if renewed.elapsed() > self.settings.duration {
+            if self.tenure.slept_through(self.clock.elapsed()) {
                 tracing::warn!("the lease could not be renewed in time");
                 return;
             }
@@ -187,16 +179,13 @@ impl Leader {
             if let Some(spec) = &mut lease.spec {
                 spec.renew_time = Some(MicroTime(jiff::Timestamp::now()));
             }
-            let begun = Instant::now();
-            let left = self
-                .settings
-                .renew_deadline
-                .saturating_sub(renewed.elapsed());
+            let begun = self.clock.elapsed();
+            let left = self.tenure.left(begun).max(Duration::from_millis(100));
             let renewal = replace(&self.cluster, &self.settings.namespace, &lease);
-            match tokio::time::timeout(left.max(Duration::from_millis(100)), renewal).await {
+            match tokio::time::timeout(left, renewal).await {
                 Ok(Ok(lease)) => {
                     self.held = lease;
-                    renewed = begun;
+                    self.tenure.renew(begun);
                     continue;
                 }
                 Ok(Err(ApiError::Conflict)) => {
@@ -208,7 +197,7 @@ impl Leader {
                 Ok(Err(error)) => tracing::warn!(%error, "renewing the lease"),
                 Err(_) => {}
             }
-            if renewed.elapsed() > self.settings.renew_deadline {
+            if self.tenure.over(self.clock.elapsed()) {
                 tracing::warn!("the lease could not be renewed in time");
                 return;
             }

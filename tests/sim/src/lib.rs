@@ -11,6 +11,7 @@ mod check;
 mod collector;
 mod git;
 mod history;
+mod lease;
 pub mod monitor;
 pub mod operator;
 mod outcome;

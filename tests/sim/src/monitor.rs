@@ -24,6 +24,10 @@ pub enum Broken {
     StartedUnrecorded,
     /// A run was asked for by a leader that had been replaced.
     DeposedLeader,
+    /// Two processes lead at a time, both awake.
+    TwoLeaders,
+    /// A leader has the epoch of an earlier one.
+    EpochReused,
     /// A run is recorded with another outcome than it had, or never.
     TrueOutcome,
     /// What is recorded was overwritten by something older.

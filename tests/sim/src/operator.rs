@@ -7,6 +7,7 @@ use futures::executor::block_on;
 use windlass_core::Snapshot;
 use windlass_core::decision::{Activity, Decision, Slot, TaskKind, Write};
 use windlass_core::failure::Failure;
+use windlass_core::leadership::Candidate;
 use windlass_core::run::ours;
 use windlass_core::snapshot::Config;
 use windlass_core::time::Timestamp;
@@ -14,6 +15,7 @@ use windlass_engine::ports::{Found, TaskInput};
 use windlass_engine::step::{Settings, Step, step_with};
 use windlass_engine::{Key, Keyed};
 
+use crate::lease::{Standing, Turn};
 use crate::monitor::Broken;
 use crate::plan::{HOUR, SECOND};
 use crate::planted::decide_with;
@@ -36,7 +38,10 @@ struct Entry {
 /// One process of the operator. Dropping it is its death.
 pub struct Operator {
     pub number: u64,
+    /// Its pod's name, which the next process in this place keeps.
+    pub pod: String,
     pub epoch: u64,
+    standing: Standing,
     settings: Settings,
     world: Arc<Mutex<World>>,
     store: SimStore,
@@ -48,23 +53,22 @@ pub struct Operator {
 }
 
 impl Operator {
-    pub fn start(world: &Arc<Mutex<World>>) -> Operator {
-        let (number, epoch, places) = {
+    /// A process that waits for the lease.
+    pub fn start(world: &Arc<Mutex<World>>, pod: String) -> Operator {
+        let number = {
             let mut it = locked(world);
             let number = it.number();
-            it.epoch += 1;
-            it.operators.push(number);
-            let epoch = it.epoch;
-            it.note(|| format!("operator {number} starts with epoch {epoch}"));
-            let every = it.weather.relist_every;
-            it.later(every, Event::Relist { operator: number });
-            (number, epoch, it.homes.len())
+            it.note(|| format!("operator {number} starts in {pod}"));
+            it.later(1, Event::Lease { operator: number });
+            number
         };
-        let mut operator = Operator {
+        Operator {
             number,
-            epoch,
+            standing: Standing::Waits(Candidate::new(pod.clone())),
+            pod,
+            epoch: 0,
             settings: Settings {
-                epoch,
+                epoch: 0,
                 config: Config {
                     default_idle_seconds: None,
                     keep_updates: KEEP_UPDATES,
@@ -75,17 +79,37 @@ impl Operator {
             store: SimStore {
                 world: Arc::clone(world),
                 mind: Mutex::new(Mind::default()),
+                operator: number,
             },
             entries: BTreeMap::new(),
             queue: VecDeque::new(),
             queued: BTreeSet::new(),
             waiting: BTreeSet::new(),
             working: false,
-        };
-        for place in 0..places {
-            operator.enqueue(place);
         }
-        operator
+    }
+
+    /// Looks at the lease. False: it is lost, and this process with it.
+    pub fn look_at_lease(&mut self) -> bool {
+        let turn = locked(&self.world).look_at_lease(self.number, &self.pod, &mut self.standing);
+        match turn {
+            Turn::Nothing => {}
+            Turn::Over => return false,
+            Turn::Leads(epoch) => self.lead(epoch),
+        }
+        true
+    }
+
+    fn lead(&mut self, epoch: u64) {
+        self.epoch = epoch;
+        self.settings.epoch = epoch;
+        {
+            let mut world = locked(&self.world);
+            let number = self.number;
+            world.operators.push(number);
+            world.note(|| format!("operator {number} leads with epoch {epoch}"));
+        }
+        self.relist();
     }
 
     pub fn enqueue(&mut self, place: Place) {

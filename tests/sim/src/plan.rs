@@ -21,7 +21,35 @@ pub struct Plan {
     pub taken_over: bool,
     /// Runs at a time.
     pub max_runs: usize,
+    /// Processes of the operator.
+    pub replicas: usize,
+    pub lease: Terms,
     pub planted: Option<Planted>,
+}
+
+/// On which terms the lease is held, in milliseconds.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// How long others wait after the holder's last word.
+    pub lasts: i64,
+    /// How long the holder goes on without being able to renew.
+    pub deadline: i64,
+    /// How often it is looked at.
+    pub retry: i64,
+}
+
+impl Terms {
+    const QUICK: Terms = Terms {
+        lasts: 15 * SECOND,
+        deadline: 10 * SECOND,
+        retry: 2 * SECOND,
+    };
+    /// The defaults of the Pulumi Kubernetes Operator.
+    const USUAL: Terms = Terms {
+        lasts: 60 * SECOND,
+        deadline: 45 * SECOND,
+        retry: 10 * SECOND,
+    };
 }
 
 /// How rough the world is. Probabilities are per occasion, intervals in milliseconds between two occasions of the fleet.
@@ -29,10 +57,12 @@ pub struct Plan {
 pub struct Weather {
     /// The operator dies at a write.
     pub crash_at_write: f64,
-    /// The operator dies while idle.
+    /// Something happens to a process of the operator: it dies,
     pub crash_every: i64,
-    /// A dead operator's successor starts while the old one still works for a while.
-    pub two_leaders: f64,
+    /// or is frozen for a while, so that another takes over while it still believes that it leads,
+    pub freezes: f64,
+    /// or else does not reach the store for a while.
+    pub cut_off: f64,
     pub write_refused: f64,
     /// The write happens, its answer gets lost.
     pub answer_lost: f64,
@@ -70,7 +100,8 @@ impl Weather {
         Weather {
             crash_at_write: 0.0,
             crash_every: 0,
-            two_leaders: 0.0,
+            freezes: 0.0,
+            cut_off: 0.0,
             write_refused: 0.0,
             answer_lost: 0.0,
             interject: 0.0,
@@ -98,7 +129,8 @@ impl Weather {
         Weather {
             crash_at_write: 0.0005,
             crash_every: 2 * DAY,
-            two_leaders: 0.3,
+            freezes: 0.3,
+            cut_off: 0.2,
             write_refused: 0.001,
             answer_lost: 0.001,
             interject: 0.0,
@@ -126,7 +158,8 @@ impl Weather {
         Weather {
             crash_at_write: 0.02,
             crash_every: 20 * MINUTE,
-            two_leaders: 0.5,
+            freezes: 0.4,
+            cut_off: 0.3,
             write_refused: 0.02,
             answer_lost: 0.02,
             interject: 0.03,
@@ -161,6 +194,8 @@ impl Plan {
             weather: Weather::heavy(),
             taken_over: false,
             max_runs: 3,
+            replicas: 2,
+            lease: Terms::QUICK,
             planted: None,
         }
     }
@@ -175,6 +210,8 @@ impl Plan {
             weather: Weather::ordinary(),
             taken_over: false,
             max_runs: 20,
+            replicas: 2,
+            lease: Terms::USUAL,
             planted: None,
         }
     }
@@ -189,6 +226,8 @@ impl Plan {
             weather: Weather::still(),
             taken_over: true,
             max_runs: 3,
+            replicas: 1,
+            lease: Terms::USUAL,
             planted: None,
         }
     }
@@ -208,6 +247,8 @@ impl Plan {
             weather,
             taken_over: false,
             max_runs: 20,
+            replicas: 1,
+            lease: Terms::USUAL,
             planted: None,
         }
     }
@@ -215,6 +256,11 @@ impl Plan {
     /// The same with a fault, in weather that does not hide it.
     pub fn with(mut self, planted: Planted) -> Plan {
         self.planted = Some(planted);
+        if planted == Planted::EpochIgnored {
+            // Only a leader that wakes up after another has spoken shows it.
+            self.weather.freezes = 1.0;
+            self.weather.crash_every /= 10;
+        }
         if planted == Planted::CancelIgnored {
             // Only a run that never ends by itself, and whose pod lives, shows it.
             self.weather.run_hangs = 0.5;

@@ -20,6 +20,12 @@ pub enum Planted {
     InstanceIgnored,
     /// Agents obey a deposed leader.
     EpochIgnored,
+    /// The lease is taken without waiting for its end.
+    LeaseTakenEarly,
+    /// A leader goes on although it cannot renew its lease.
+    LeaseHeldOn,
+    /// Who takes the lease keeps the epoch of who had it.
+    EpochKept,
     /// Every lock counts as stale.
     LiveLockReleased,
     /// A revision, once known, is never asked for again.
@@ -63,11 +69,14 @@ pub enum Planted {
 }
 
 impl Planted {
-    pub const ALL: [Planted; 24] = [
+    pub const ALL: [Planted; 27] = [
         Planted::RecordAfterStart,
         Planted::FinalizerDroppedEarly,
         Planted::InstanceIgnored,
         Planted::EpochIgnored,
+        Planted::LeaseTakenEarly,
+        Planted::LeaseHeldOn,
+        Planted::EpochKept,
         Planted::LiveLockReleased,
         Planted::ObservationTrustedForEver,
         Planted::NameByMoment,
@@ -97,6 +106,8 @@ impl Planted {
             Planted::FinalizerDroppedEarly => &[Broken::Finalizer],
             Planted::InstanceIgnored => &[Broken::StartedUnrecorded, Broken::StartedTwice],
             Planted::EpochIgnored => &[Broken::DeposedLeader],
+            Planted::LeaseTakenEarly | Planted::LeaseHeldOn => &[Broken::TwoLeaders],
+            Planted::EpochKept => &[Broken::EpochReused],
             Planted::LiveLockReleased => &[Broken::LiveLock],
             Planted::ObservationTrustedForEver
             | Planted::CancelIgnored

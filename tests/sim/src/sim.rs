@@ -67,8 +67,10 @@ fn run(plan: &Plan, tracing: bool) -> Report {
             schedule(&mut world, chance);
         }
     }
-    let first = Operator::start(&world);
-    sim.operators.push(first);
+    for replica in 0..plan.replicas {
+        let process = Operator::start(&world, format!("replica-{replica}"));
+        sim.operators.push(process);
+    }
     sim.until(EPOCH_MS + plan.live, |_| false);
     let mut healed_after = None;
     if plan.heal > 0 && locked(&world).monitor.violation.is_none() {
@@ -161,7 +163,21 @@ impl Sim {
         self.operators.iter_mut().find(|it| it.number == number)
     }
 
+    /// A frozen process hears and does everything later, in the same order.
     fn happens(&mut self, event: Event) {
+        if let Some(operator) = concerns(&event) {
+            let mut world = locked(&self.world);
+            if let Some(end) = world.asleep_until(operator) {
+                let mut delay = end - world.now;
+                if matches!(event, Event::Lease { .. }) {
+                    // Awake again, it works before the store has answered who leads.
+                    let retry = world.plan.lease.retry;
+                    delay += world.rng.between(0, retry);
+                }
+                world.later(delay, event);
+                return;
+            }
+        }
         match event {
             Event::Work { operator } => {
                 if let Some(it) = self.operator(operator)
@@ -175,6 +191,9 @@ impl Sim {
                 place,
                 versions,
             } => {
+                if !locked(&self.world).reaches_store(operator) {
+                    return;
+                }
                 if let Some(it) = self.operator(operator) {
                     it.deliver(place, versions);
                 }
@@ -188,7 +207,14 @@ impl Sim {
                     it.timer(place, token);
                 }
             }
-            Event::Relist { operator } => {
+            Event::Lease { operator } => {
+                if let Some(it) = self.operator(operator)
+                    && !it.look_at_lease()
+                {
+                    self.dies(operator);
+                }
+            }
+            Event::Relist { operator } | Event::Mended { operator } => {
                 if let Some(it) = self.operator(operator) {
                     it.relist();
                 }
@@ -201,9 +227,8 @@ impl Sim {
                     self.dies(number);
                 }
             }
-            Event::OperatorDies { operator } => self.dies(operator),
-            Event::OperatorStarts => {
-                let next = Operator::start(&self.world);
+            Event::OperatorStarts { pod } => {
+                let next = Operator::start(&self.world, pod);
                 self.operators.push(next);
             }
             Event::Chance(Chance::OperatorTrouble) => self.operator_trouble(),
@@ -211,50 +236,71 @@ impl Sim {
         }
     }
 
-    /// Its memory is gone; another takes over.
+    /// Its memory is gone; its place is taken by another, in the same pod or in a new one.
     fn dies(&mut self, number: u64) {
-        let before = self.operators.len();
-        self.operators.retain(|it| it.number != number);
-        if self.operators.len() == before {
+        let Some(at) = self.operators.iter().position(|it| it.number == number) else {
             return;
-        }
-        let alone = self.operators.is_empty();
+        };
+        let Operator { pod, .. } = self.operators.remove(at);
         let mut world = locked(&self.world);
         world.operators.retain(|it| *it != number);
+        world.asleep.remove(&number);
+        world.cut.remove(&number);
         world.monitor.crashes += 1;
         world.note(|| format!("operator {number} is dead"));
-        if alone {
-            let delay = world.rng.between(100, 20 * SECOND);
-            world.later(delay, Event::OperatorStarts);
-        }
+        let pod = if world.rng.chance(0.3) {
+            format!("replica-{number}")
+        } else {
+            pod
+        };
+        let delay = world.rng.between(100, 20 * SECOND);
+        world.later(delay, Event::OperatorStarts { pod });
     }
 
+    /// A process dies, or is frozen, or does not reach the store: mostly the one that leads.
     fn operator_trouble(&mut self) {
-        let Some(oldest) = self.operators.first().map(|it| it.number) else {
-            schedule(&mut locked(&self.world), Chance::OperatorTrouble);
-            return;
-        };
-        let two = {
+        let number = {
             let mut world = locked(&self.world);
-            schedule(&mut world, Chance::OperatorTrouble);
-            let two = world.weather.two_leaders;
-            let two = world.rng.chance(two) && world.operators.len() < 2;
-            if two {
-                let delay = world.rng.between(SECOND, 5 * MINUTE);
-                world.later(delay, Event::OperatorDies { operator: oldest });
+            if !schedule(&mut world, Chance::OperatorTrouble) {
+                return;
             }
-            two
+            let leader = world.operators.first().copied();
+            let all = self.operators.len();
+            match leader {
+                Some(leader) if world.rng.chance(0.8) => leader,
+                _ if all == 0 => return,
+                _ => self.operators[world.rng.below(all)].number,
+            }
         };
-        if two {
-            let next = Operator::start(&self.world);
-            self.operators.push(next);
+        let mut world = locked(&self.world);
+        let (freezes, cut) = (world.weather.freezes, world.weather.cut_off);
+        if world.rng.chance(freezes) {
+            world.freeze(number);
+        } else if world.rng.chance(cut) {
+            world.cut_off(number);
         } else {
-            self.dies(oldest);
+            drop(world);
+            self.dies(number);
         }
     }
 }
 
-fn schedule(world: &mut World, chance: Chance) {
+/// The process that an event happens in.
+fn concerns(event: &Event) -> Option<u64> {
+    match event {
+        Event::Work { operator }
+        | Event::Deliver { operator, .. }
+        | Event::Timer { operator, .. }
+        | Event::Relist { operator }
+        | Event::Lease { operator }
+        | Event::Mended { operator } => Some(*operator),
+        Event::Answered { ticket, .. } => Some(ticket.operator),
+        _ => None,
+    }
+}
+
+/// False: the weather does not bring such things any more.
+fn schedule(world: &mut World, chance: Chance) -> bool {
     let weather = &world.weather;
     let every = match chance {
         Chance::OperatorTrouble => weather.crash_every,
@@ -267,6 +313,7 @@ fn schedule(world: &mut World, chance: Chance) {
         let delay = world.rng.between(every / 4, every * 7 / 4);
         world.later(delay, Event::Chance(chance));
     }
+    every > 0
 }
 
 /// What happens outside the operators.
@@ -294,7 +341,9 @@ fn elsewhere(world: &mut World, event: Event) {
                 .retain(|lock| lock.holder != crate::users::PERSON);
         }
         Event::Chance(chance) => {
-            schedule(world, chance);
+            if !schedule(world, chance) {
+                return;
+            }
             match chance {
                 Chance::PodTrouble => world.pod_trouble(),
                 Chance::User => world.user(),
@@ -308,8 +357,9 @@ fn elsewhere(world: &mut World, event: Event) {
         | Event::Timer { .. }
         | Event::Relist { .. }
         | Event::Answered { .. }
-        | Event::OperatorDies { .. }
-        | Event::OperatorStarts => {}
+        | Event::Lease { .. }
+        | Event::Mended { .. }
+        | Event::OperatorStarts { .. } => {}
     }
 }
 

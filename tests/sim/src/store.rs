@@ -15,6 +15,8 @@ use crate::world::{Place, World};
 pub struct SimStore {
     pub world: Arc<Mutex<World>>,
     pub mind: Mutex<Mind>,
+    /// The process whose way it is.
+    pub operator: u64,
 }
 
 /// What the operator's process holds beside the engine's memory.
@@ -40,7 +42,7 @@ impl Store for SimStore {
             return Err(StoreError::NotFound);
         };
         let refused = world.weather.write_refused / 4.0;
-        if world.rng.chance(refused) {
+        if !world.reaches_store(self.operator) || world.rng.chance(refused) {
             return Err(StoreError::Unavailable("the store is slow".into()));
         }
         let stale = world.weather.stale_read;
@@ -70,7 +72,7 @@ impl Store for SimStore {
             world.note(|| format!("the operator dies before {} of place {place}", name(write)));
             return Err(gone());
         }
-        if world.rng.chance(weather.write_refused) {
+        if !world.reaches_store(self.operator) || world.rng.chance(weather.write_refused) {
             return Err(StoreError::Unavailable("the store is slow".into()));
         }
         if world.rng.chance(weather.interject) {

@@ -12,6 +12,7 @@ use windlass_engine::ports::{Found, TaskInput};
 use crate::backend::Backends;
 use crate::git::Git;
 use crate::history::History;
+use crate::lease::Lease;
 use crate::monitor::{Broken, Monitor};
 use crate::plan::{Plan, Weather};
 use crate::pods::Pod;
@@ -74,10 +75,17 @@ pub enum Event {
         pod: String,
         update: String,
     },
-    OperatorDies {
+    /// A process looks at the lease.
+    Lease {
         operator: u64,
     },
-    OperatorStarts,
+    /// The network between a process and the store works again.
+    Mended {
+        operator: u64,
+    },
+    OperatorStarts {
+        pod: String,
+    },
     Chance(Chance),
     GitBack,
     BackendBack,
@@ -179,10 +187,15 @@ pub struct World {
     pub git: Git,
     pub backends: Backends,
     pub monitor: Monitor,
-    /// Operators that run, oldest first.
+    /// Operators that believe that they lead, oldest first.
     pub operators: Vec<u64>,
+    pub lease: Lease,
     /// Highest epoch given out.
     pub epoch: u64,
+    /// Processes that were frozen, and until when.
+    pub asleep: BTreeMap<u64, i64>,
+    /// Processes that did not reach the store, and until when.
+    pub cut: BTreeMap<u64, i64>,
     future: BinaryHeap<Reverse<Due>>,
     numbers: u64,
     trace: VecDeque<(i64, String)>,
@@ -202,7 +215,10 @@ impl World {
             backends: Backends::default(),
             monitor: Monitor::default(),
             operators: Vec::new(),
+            lease: Lease::default(),
             epoch: 0,
+            asleep: BTreeMap::new(),
+            cut: BTreeMap::new(),
             future: BinaryHeap::new(),
             numbers: 0,
             trace: VecDeque::new(),
