@@ -20,7 +20,8 @@ use crate::decision::{Activity, Decision, Write};
 use crate::digest::digest;
 use crate::failure::{Failure, FailureClass};
 use crate::run::{self, Ours};
-use crate::snapshot::{InstancePhase, Objects, Snapshot};
+use crate::snapshot::{InstancePhase, Objects, Refusal, Snapshot};
+use crate::spec::Checked;
 use crate::time::Timestamp;
 
 use source::Source;
@@ -104,13 +105,33 @@ fn ensure(live: &mut Live<'_>, workspace: &Workspace) {
     }
     let digest = workspace_digest(workspace, first.as_ref());
     live.draft.ensure_workspace(&digest, None, first.is_some());
-    if let Some(program) = first
-        && let Some(instance) = &live.s.objects.workspace.current
+    if let Some(program) = first {
+        deliver(live, &digest, &program);
+    }
+}
+
+/// Hands the program to a pod of this digest, if its init containers wait for it.
+fn deliver(live: &mut Live<'_>, digest: &str, program: &ProgramSource) {
+    if let Some(instance) = &live.s.objects.workspace.current
         && let InstancePhase::Receiving { boot_id } = &instance.phase
         && instance.spec_digest == digest
     {
-        run::deliver(live, &program, instance, boot_id);
+        run::deliver(live, program, instance, boot_id);
     }
+}
+
+/// Keeps a Stack's workspace for an Update that waits for it, or wants it back: it may have been idle for long.
+fn keep(live: &mut Live<'_>, checked: Option<&Checked>, intent: &RunIntent) -> Result<(), Waits> {
+    live.waited_for = true;
+    let Some(checked) = checked else {
+        return Err(not_ready("the Stack's specification is not valid"));
+    };
+    if let Some(Refusal { reason, message }) = &live.s.objects.refusal {
+        return Err(not_ready(format!("{reason}: {message}")));
+    }
+    let digest = live.want_workspace(checked, intent.login.as_ref(), &intent.program);
+    deliver(live, &digest, &intent.program);
+    Ok(())
 }
 
 /// Without a Stack: the Workspace that is there, and every Update of it.
@@ -120,7 +141,7 @@ pub(crate) fn decide(snapshot: &Snapshot) -> Decision {
     let mut live = Live::new(snapshot, &stack);
     // What a Stack left behind goes; what people made stays.
     live.draft.delete_updates_of_the_stack();
-    let open = tend(&mut live, false);
+    let open = tend(&mut live, false, None);
     match &objects.by_hand {
         Some(workspace) if workspace.metadata.deletion_timestamp.is_none() => {
             ensure(&mut live, workspace);
@@ -138,7 +159,7 @@ pub(crate) fn decide(snapshot: &Snapshot) -> Decision {
 
 /// Follows the run that was started, else starts the next, unless a Stack's own is open. True while one goes on or is
 /// about to.
-pub(crate) fn tend(live: &mut Live<'_>, own_open: bool) -> bool {
+pub(crate) fn tend(live: &mut Live<'_>, own_open: bool, checked: Option<&Checked>) -> bool {
     let snapshot = live.s;
     let objects = &snapshot.objects;
     for update in updates(objects).filter(|update| run::finished(update)) {
@@ -163,7 +184,7 @@ pub(crate) fn tend(live: &mut Live<'_>, own_open: bool) -> bool {
             )
         });
     match next {
-        Some(update) => start(live, update, own_open),
+        Some(update) => start(live, update, own_open, checked),
         None => false,
     }
 }
@@ -208,7 +229,7 @@ fn clean_up(live: &mut Live<'_>, update: &Update) {
     }
 }
 
-fn start(live: &mut Live<'_>, update: &Update, own_open: bool) -> bool {
+fn start(live: &mut Live<'_>, update: &Update, own_open: bool, checked: Option<&Checked>) -> bool {
     let name = update.metadata.name.clone().unwrap_or_default();
     if let Err(error) = update.spec.operation() {
         end_unrun(live, name, update_reason::FAILED, error.to_string());
@@ -222,7 +243,7 @@ fn start(live: &mut Live<'_>, update: &Update, own_open: bool) -> bool {
         }
         return false;
     }
-    match ready(live, update, own_open) {
+    match ready(live, update, own_open, checked) {
         Ok(Some(record)) => {
             live.draft.start.push(Write::RecordStart {
                 update: name,
@@ -247,13 +268,22 @@ fn not_ready(message: impl Into<String>) -> Waits {
 }
 
 /// Where it starts and what; none while that is being found out.
-fn ready(live: &mut Live<'_>, update: &Update, own_open: bool) -> Result<Option<RunRecord>, Waits> {
+fn ready(
+    live: &mut Live<'_>,
+    update: &Update,
+    own_open: bool,
+    checked: Option<&Checked>,
+) -> Result<Option<RunRecord>, Waits> {
     let objects = &live.s.objects;
     if own_open {
         return Err(not_ready("another run goes on in this workspace"));
     }
     let planned = match &objects.by_hand {
-        _ if objects.stack.is_some() => Some(beside_a_stack(live, update)?),
+        _ if objects.stack.is_some() => {
+            let intent = beside_a_stack(live, update)?;
+            keep(live, checked, &intent)?;
+            Some(intent)
+        }
         Some(workspace) => on_its_own(live, workspace, update)?,
         None => {
             let message = "there is no Workspace of this name".to_owned();

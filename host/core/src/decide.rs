@@ -45,6 +45,8 @@ pub(crate) struct Live<'a> {
     pub stack: &'a Stack,
     pub status: StackStatus,
     pub deleting: bool,
+    /// An Update that was made by hand waits for the workspace: it is not idle.
+    pub waited_for: bool,
     pub draft: Draft<'a>,
 }
 
@@ -70,6 +72,7 @@ impl<'a> Live<'a> {
             stack,
             status: stack.status.clone().unwrap_or_default(),
             deleting: stack.metadata.deletion_timestamp.is_some(),
+            waited_for: false,
             draft: Draft::new(s),
         }
     }
@@ -85,7 +88,8 @@ impl<'a> Live<'a> {
         let checked = spec::check(self.stack, self.s.config.workspace_path);
         let in_flight = run::in_flight(&mut self, checked.as_ref().ok());
         let deleting = self.deleting;
-        let by_hand = by_hand::tend(&mut self, in_flight.is_some() || deleting);
+        let own_open = in_flight.is_some() || deleting;
+        let by_hand = by_hand::tend(&mut self, own_open, checked.as_ref().ok());
         if let Some((phase, activity)) = in_flight {
             return self.finish(phase, activity);
         }
@@ -327,7 +331,8 @@ impl<'a> Live<'a> {
     }
 
     fn reclaim_idle(&mut self) {
-        let Some(instance) = &self.s.objects.workspace.current else {
+        let current = self.s.objects.workspace.current.as_ref();
+        let Some(instance) = current.filter(|_| !self.waited_for) else {
             return;
         };
         let succeeded = self
@@ -376,6 +381,7 @@ impl<'a> Live<'a> {
             stack,
             status,
             deleting: _,
+            waited_for: _,
             mut draft,
         } = self;
         draft.status(stack, status, &phase);

@@ -117,6 +117,27 @@ fn while_the_stack_runs_it_waits_and_the_other_way_round() {
 }
 
 #[test]
+fn a_stacks_workspace_that_is_not_kept_comes_back_for_them_and_stays_until_all_are_over() {
+    let init = json!([{"name": "prepare", "image": "tools"}]);
+    let template = json!({"spec": {"podTemplate": {"spec": {"initContainers": init}}}});
+    for more in [json!(null), template] {
+        let mut world = ready(json!({
+            "workspaceReclaimPolicy": "Delete",
+            "workspaceTemplate": more,
+        }));
+        assert_eq!(world.s.objects.workspace.current, None);
+        for name in ["first", "second"] {
+            let look = json!({"workspaceName": "web", "type": "preview"});
+            push(&mut world, name, look);
+        }
+        world.settle();
+        assert!(complete(&world, "first") && complete(&world, "second"));
+        assert_eq!(world.runs.len(), 3);
+        assert_eq!(world.s.objects.workspace.current, None);
+    }
+}
+
+#[test]
 fn a_workspace_of_its_own_is_made_and_runs_updates_in_order() {
     let mut world = alone(json!({"projectInfo": {"name": "p", "runtime": "yaml"}}));
     world.settle();

@@ -1,6 +1,8 @@
 //! The agent's side of a run: started once by its id, followed by whoever asks, ended by itself, a person or a kill.
 
+use windlass_api::intent::Cause;
 use windlass_api::run::{LockInfo, Operation, RunRequest, RunState};
+use windlass_core::by_hand;
 use windlass_core::failure::{Failure, FailureClass};
 use windlass_core::request::{Mounts, run_request};
 use windlass_core::run::ours;
@@ -62,9 +64,7 @@ impl World {
             Some(None) => {
                 match &mut pod.process {
                     Some(process) if process.update == update => {
-                        process.watchers.retain(|other| {
-                            other.operator != ticket.operator || other.place != ticket.place
-                        });
+                        // Each is a connection of its own; an earlier request may arrive later.
                         process.watchers.push(ticket);
                     }
                     _ => self.found_dead(place, instance, update, ticket),
@@ -77,14 +77,17 @@ impl World {
             self.fail(ticket, "AgentBusy", "another run goes on");
             return;
         }
-        let Some(stack) = &input.objects.stack else {
+        let Some(stack) = &by_hand::stack(&input.objects) else {
+            self.fail(ticket, "AgentUnreachable", "the Stack is gone");
             return;
         };
         let mounts = Mounts {
             config_maps: "/config",
             secrets: "/secrets",
         };
-        let Some(wanted) = ours(stack, &input.objects.updates).find(|it| it.name == update) else {
+        let all = ours(stack, &input.objects.updates).chain(by_hand::started(&input.objects));
+        let Some(wanted) = all.into_iter().find(|it| it.name == update) else {
+            self.fail(ticket, "AgentUnreachable", "the Update is gone");
             return;
         };
         let deployed = Deployed {
@@ -92,7 +95,12 @@ impl World {
             generation: wanted.intent.generation,
             stack_outputs: wanted.intent.stack_outputs.clone(),
         };
-        let request = run_request(stack, wanted, input.epoch, &mounts);
+        let request = if wanted.intent.cause == Cause::ByHand {
+            let workspace = input.objects.by_hand.as_ref();
+            by_hand::request(stack, workspace, wanted, input.epoch, &mounts)
+        } else {
+            run_request(stack, wanted, input.epoch, &mounts)
+        };
         if input.epoch < highest {
             self.deposed_start(place, update, input.epoch, highest);
         }
@@ -370,7 +378,11 @@ impl World {
         updates
             .iter()
             .find(|it| it.metadata.name.as_deref() == Some(update))
-            .and_then(|it| it.spec.intent.as_ref())
+            .and_then(|it| {
+                let pinned = it.status.as_ref().and_then(|it| it.run.as_ref());
+                let pinned = pinned.and_then(|run| run.intent.as_deref());
+                it.spec.intent.as_ref().or(pinned)
+            })
             .map(|intent| intent.stack.clone())
             .unwrap_or_default()
     }

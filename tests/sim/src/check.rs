@@ -5,6 +5,7 @@ use windlass_api::conditions::{READY, is_true};
 use windlass_api::stack::StackStatus;
 use windlass_core::run::ours;
 
+use crate::by_hand::by_hand;
 use crate::world::{Place, World};
 
 pub fn ready(status: &StackStatus) -> bool {
@@ -18,12 +19,16 @@ impl World {
         if let Some(pod) = home.pods.iter().find(|pod| pod.process.is_some()) {
             return Some(format!("a run goes on on {}", pod.uid));
         }
+        if let Some(open) = self.unfinished_by_hand(place) {
+            return Some(open);
+        }
         let Some(stack) = home.stack.now() else {
-            if !home.updates.now().is_empty() {
-                return Some(format!(
-                    "{} Updates are left of a Stack that is gone",
-                    home.updates.now().len()
-                ));
+            let left = home.updates.now().iter().filter(|it| !by_hand(it)).count();
+            if left > 0 {
+                return Some(format!("{left} Updates are left of a Stack that is gone"));
+            }
+            if home.by_hand.now().is_some() {
+                return None;
             }
             if home.pods.iter().any(|pod| pod.visible) {
                 return Some("an instance is left of a Stack that is gone".to_owned());

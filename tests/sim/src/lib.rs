@@ -7,6 +7,7 @@
 mod agent;
 mod backend;
 mod bounds;
+mod by_hand;
 mod check;
 mod collector;
 mod git;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use windlass_api::conditions::{STALLED, is_true};
-use windlass_api::intent::Cause;
+use windlass_api::intent::{Cause, RunSummary};
+use windlass_api::run::RunState;
 use windlass_api::stack::StackStatus;
 use windlass_core::failure::FailureClass;
 use windlass_core::run::ours;
@@ -70,6 +71,8 @@ pub struct RunTruth {
     pub place: Place,
     /// The Stack's.
     pub uid: String,
+    /// A person asked for it.
+    pub by_hand: bool,
     /// It came as far as its stack's resources.
     pub touched: bool,
     pub end: Option<End>,
@@ -168,6 +171,7 @@ impl World {
         let truth = RunTruth {
             place,
             uid: uid.unwrap_or_default(),
+            by_hand: stored.as_ref().is_some_and(crate::by_hand::by_hand),
             touched: false,
             end: None,
             recorded: None,
@@ -247,6 +251,15 @@ impl World {
             self.broken(Broken::Flaps, || {
                 format!("place {place} is not Ready during a resync")
             });
+        }
+    }
+
+    /// The end of a run that a person asked for: its Update is its only record.
+    pub fn check_made_by_hand(&mut self, place: Place, update: &str, summary: &RunSummary) {
+        let stored = self.update(place, update);
+        if stored.is_some_and(crate::by_hand::by_hand) {
+            let recorded = (summary.state == RunState::Succeeded, summary.class.clone());
+            self.check_outcome(update, recorded);
         }
     }
 
@@ -373,7 +386,12 @@ impl World {
     }
 
     pub fn check_update_release(&mut self, place: Place, update: &windlass_api::Update) {
-        let Some(stack) = self.stack(place) else {
+        // Those of a Stack that is gone are nobody's any more.
+        let one = std::slice::from_ref(update);
+        let Some(stack) = self
+            .stack(place)
+            .filter(|it| ours(it, one).next().is_some())
+        else {
             return;
         };
         let recorded = stack

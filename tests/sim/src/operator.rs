@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use futures::executor::block_on;
 use windlass_core::Snapshot;
+use windlass_core::by_hand::started;
 use windlass_core::decision::{Activity, Decision, Slot, TaskKind, Write};
 use windlass_core::failure::Failure;
 use windlass_core::leadership::Candidate;
@@ -140,13 +141,24 @@ impl Operator {
         self.enqueue(place);
     }
 
-    /// Everything is read again and looked at.
+    /// Everything is read again and looked at, and will be in a while.
     pub fn relist(&mut self) {
-        let places = {
+        let operator = self.number;
+        {
             let mut world = locked(&self.world);
             let every = world.weather.relist_every;
-            let operator = self.number;
             world.later(every, Event::Relist { operator });
+        }
+        self.read_all();
+    }
+
+    /// Everything is read again and looked at, by one that leads.
+    pub fn read_all(&mut self) {
+        if !matches!(self.standing, Standing::Leads { .. }) {
+            return;
+        }
+        let places = {
+            let world = locked(&self.world);
             locked(&self.store.mind).cache.clear();
             world.homes.len()
         };
@@ -368,12 +380,16 @@ fn word(kind: &TaskKind) -> String {
 
 /// As the engine's loop counts runs.
 fn holds_run(snapshot: &Snapshot, decision: &Decision) -> bool {
-    let creates = decision
-        .writes
-        .iter()
-        .any(|write| matches!(write, Write::CreateUpdate { .. }));
-    let open = snapshot.objects.stack.as_ref().is_some_and(|stack| {
-        ours(stack, &snapshot.objects.updates).any(|update| !update.finished())
+    let creates = decision.writes.iter().any(|write| {
+        matches!(
+            write,
+            Write::CreateUpdate { .. } | Write::RecordStart { .. }
+        )
     });
-    creates || open
+    let objects = &snapshot.objects;
+    let open = objects
+        .stack
+        .as_ref()
+        .is_some_and(|stack| ours(stack, &objects.updates).any(|update| !update.finished()));
+    creates || open || started(objects).next().is_some()
 }

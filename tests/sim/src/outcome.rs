@@ -182,7 +182,7 @@ pub fn outputs(process: &Process, masked: bool) -> BTreeMap<String, Value> {
     };
     BTreeMap::from([
         // Changes with some revisions and not with others.
-        ("zone".into(), json!(&process.deployed.revision[..1])),
+        ("zone".into(), json!(process.deployed.revision.get(..1))),
         ("token".into(), json!(token)),
     ])
 }

@@ -12,6 +12,8 @@ pub const DAY: i64 = 24 * HOUR;
 pub struct Plan {
     pub seed: u64,
     pub stacks: usize,
+    /// Places with a Workspace that somebody made by hand, and no Stack.
+    pub workshops: usize,
     /// Milliseconds of life with users and faults.
     pub live: i64,
     /// Milliseconds that the fleet then has to converge, undisturbed.
@@ -189,6 +191,7 @@ impl Plan {
         Plan {
             seed,
             stacks: 4,
+            workshops: 1,
             live: 3 * HOUR,
             heal: 8 * HOUR,
             weather: Weather::heavy(),
@@ -205,6 +208,7 @@ impl Plan {
         Plan {
             seed,
             stacks: 200,
+            workshops: 6,
             live: 30 * DAY,
             heal: 2 * DAY,
             weather: Weather::ordinary(),
@@ -221,6 +225,7 @@ impl Plan {
         Plan {
             seed,
             stacks,
+            workshops: 0,
             live: HOUR,
             heal: 0,
             weather: Weather::still(),
@@ -242,6 +247,7 @@ impl Plan {
         Plan {
             seed,
             stacks: 12,
+            workshops: 0,
             live: 2 * DAY,
             heal: 0,
             weather,

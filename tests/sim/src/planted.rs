@@ -62,6 +62,10 @@ pub enum Planted {
     CauseForgotten,
     /// The agent forgets its journal when it restarts.
     JournalForgotten,
+    /// Nobody looks at Updates that were made by hand.
+    HandMadeForgotten,
+    /// Nothing holds an Update that was made by hand while its run goes on.
+    HandMadeUnheld,
     /// Secret outputs go to the status as they are.
     OutputsUnmasked,
     /// The wake-up time is now.
@@ -69,7 +73,7 @@ pub enum Planted {
 }
 
 impl Planted {
-    pub const ALL: [Planted; 27] = [
+    pub const ALL: [Planted; 29] = [
         Planted::RecordAfterStart,
         Planted::FinalizerDroppedEarly,
         Planted::InstanceIgnored,
@@ -95,6 +99,8 @@ impl Planted {
         Planted::StaleInputsRun,
         Planted::CauseForgotten,
         Planted::JournalForgotten,
+        Planted::HandMadeForgotten,
+        Planted::HandMadeUnheld,
         Planted::OutputsUnmasked,
         Planted::WakesNow,
     ];
@@ -127,6 +133,8 @@ impl Planted {
             Planted::StaleInputsRun => &[Broken::StaleInputs],
             Planted::CauseForgotten => &[Broken::CauseServedTwice],
             Planted::JournalForgotten => &[Broken::StartedTwice],
+            Planted::HandMadeForgotten => &[Broken::Converges],
+            Planted::HandMadeUnheld => &[Broken::TrueOutcome],
             Planted::OutputsUnmasked => &[Broken::Secret],
             Planted::WakesNow => &[Broken::WakeInFuture],
         }
@@ -173,6 +181,10 @@ fn blind(planted: Planted, seen: &mut Snapshot) {
             if let Obs::Known(known) = &mut seen.seen.source {
                 known.at = now;
             }
+        }
+        Planted::HandMadeForgotten => {
+            let all = &mut seen.objects.updates;
+            all.retain(|update| update.spec.intent.is_some());
         }
         Planted::StaleInputsRun => {
             let Some(stack) = seen.objects.stack.clone() else {

@@ -1,5 +1,6 @@
 //! What must hold when a run is asked for, and when its start is recorded.
 
+use crate::by_hand::by_hand;
 use crate::monitor::Broken;
 use crate::world::{Place, World};
 
@@ -47,7 +48,7 @@ impl World {
 
     /// The start of a run is being recorded.
     pub fn check_record_start(&mut self, place: Place, update: &windlass_api::Update) {
-        let Some(stack) = self.stack(place) else {
+        let Some(stack) = self.stack(place).filter(|_| !by_hand(update)) else {
             return;
         };
         let edited = self.monitor.edited_at.get(&place).copied().unwrap_or(0);

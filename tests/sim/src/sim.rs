@@ -126,7 +126,7 @@ fn check_records(world: &mut World) {
         let stays = world
             .stack(run.place)
             .is_some_and(|stack| stack.metadata.uid.as_deref() == Some(&run.uid));
-        run.recorded.is_none() && stays
+        run.recorded.is_none() && (stays || run.by_hand)
     });
     if let Some((name, run)) = open {
         let text = format!("{name} began and was never recorded: {run:?}");
@@ -214,9 +214,14 @@ impl Sim {
                     self.dies(operator);
                 }
             }
-            Event::Relist { operator } | Event::Mended { operator } => {
+            Event::Relist { operator } => {
                 if let Some(it) = self.operator(operator) {
                     it.relist();
+                }
+            }
+            Event::Mended { operator } => {
+                if let Some(it) = self.operator(operator) {
+                    it.read_all();
                 }
             }
             Event::Answered { ticket, result } => {
@@ -390,11 +395,8 @@ fn asked(world: &mut World, task: Asked) {
             world.ask_cancel(ticket, input.epoch, update, instance);
         }
         TaskKind::Resolve { .. } => {
-            let spec = input
-                .objects
-                .stack
-                .as_ref()
-                .map(|it| serde_json::to_value(&it.spec));
+            let stack = windlass_core::by_hand::stack(&input.objects);
+            let spec = stack.map(|it| serde_json::to_value(&it.spec));
             let spec = spec.and_then(Result::ok).unwrap_or(Value::Null);
             let result = world.git.resolve(&spec).map(Found::Source);
             world.answer(ticket, result);

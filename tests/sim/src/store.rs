@@ -156,6 +156,8 @@ fn load(world: &World, mind: &mut Mind, place: Place, fresh: [bool; 3]) -> Objec
         }
     }
     let [stack, updates, workspace] = *cache;
+    // Seen as late as the pods of the workspace.
+    let by_hand = home.by_hand.now().clone();
     let stack = home.stack.seen(stack).1;
     let updates = home.updates.seen(updates).1;
     let workspace = home.workspace.seen(workspace).1;
@@ -185,7 +187,7 @@ fn load(world: &World, mind: &mut Mind, place: Place, fresh: [bool; 3]) -> Objec
     }
     Objects {
         stack: stack.as_ref().clone(),
-        by_hand: None,
+        by_hand: by_hand.filter(|_| home.stack.now().is_none()),
         updates: updates.as_ref().clone(),
         workspace: workspace.as_ref().clone(),
         stacks,

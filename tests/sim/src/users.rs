@@ -49,7 +49,7 @@ pub fn canonical(stack: &Stack) -> String {
 impl World {
     /// The fleet as it is at first: what a Stack is like follows from the seed.
     pub fn settle_in(&mut self) {
-        let stacks = self.plan.stacks;
+        let stacks = self.plan.stacks + self.plan.workshops;
         for place in 0..stacks {
             let name = format!("s{place}");
             self.places.insert(name.clone(), place);
@@ -58,6 +58,7 @@ impl World {
                 stack: History::new(None),
                 updates: History::new(Vec::new()),
                 workspace: History::new(WorkspaceView::default()),
+                by_hand: History::new(None),
                 pods: Vec::new(),
                 ended: Vec::new(),
                 dependents: Vec::new(),
@@ -82,6 +83,9 @@ impl World {
     }
 
     pub fn create(&mut self, place: Place) {
+        if self.is_workshop(place) {
+            return self.make_workspace(place);
+        }
         if self.stack(place).is_some() {
             return;
         }
@@ -193,7 +197,10 @@ impl World {
     }
 
     pub fn user_acts(&mut self, place: Place) {
-        let action = self.rng.below(13);
+        if self.is_workshop(place) {
+            return self.tinker(place);
+        }
+        let action = self.rng.below(15);
         self.monitor.actions += 1;
         self.note(|| format!("user action {action} on place {place}"));
         match action {
@@ -226,6 +233,8 @@ impl World {
             9 => self.lose_secret(place),
             10 => self.cancel(place),
             11 => self.by_hand(place),
+            12 => self.make_update(place),
+            13 => self.cancel_by_hand(place),
             _ => self.remove_an_update(place),
         }
     }
@@ -357,7 +366,7 @@ impl World {
         }
     }
 
-    fn remove_an_update(&mut self, place: Place) {
+    pub fn remove_an_update(&mut self, place: Place) {
         let updates = self.homes[place].updates.now();
         if updates.is_empty() {
             return;
@@ -399,6 +408,7 @@ impl World {
             });
             if hangs {
                 self.cancel(place);
+                self.cancel_by_hand(place);
             }
             let uids: Vec<String> = self.homes[place]
                 .pods

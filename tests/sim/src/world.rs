@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use windlass_api::{Stack, Update};
+use windlass_api::{Stack, Update, Workspace};
 use windlass_core::decision::Slot;
 use windlass_core::failure::Failure;
 use windlass_core::snapshot::{Reference, WorkspaceView};
@@ -164,6 +164,8 @@ pub struct Home {
     pub stack: History<Option<Stack>>,
     pub updates: History<Vec<Update>>,
     pub workspace: History<WorkspaceView>,
+    /// A Workspace that somebody made by hand.
+    pub by_hand: History<Option<Workspace>>,
     /// Instances, also those that are no longer to be seen and not proven dead.
     pub pods: Vec<Pod>,
     /// Uids of instances that are proven dead.

@@ -1,16 +1,16 @@
 //! Writes, as the API server carries them out.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use windlass_api::conditions::{self, COMPLETE, FAILED, FALSE, NewCondition, TRUE};
 use windlass_api::names::{FINALIZER, RECONCILE_REQUEST_ANNOTATION};
-use windlass_api::run::RunState;
 use windlass_api::{Stack, Update};
 use windlass_core::decision::{UpdateOutcome, Write};
-use windlass_core::record;
 use windlass_core::request::update_spec;
 use windlass_core::snapshot::Objects;
+use windlass_core::time::Timestamp;
+use windlass_core::{record, update_object};
 use windlass_engine::ports::{Fence, StoreError};
 
+use crate::by_hand::by_hand;
 use crate::planted::Planted;
 use crate::store::Mind;
 use crate::world::{Place, World};
@@ -121,9 +121,14 @@ impl World {
                 if let Some(stored) = self.update(place, update).cloned() {
                     self.check_record_start(place, &stored);
                 }
-                let record = record.clone();
+                let now = Timestamp(self.now);
+                // One that was made by hand is not to vanish while its run goes on.
+                let held = self.plan.planted != Some(Planted::HandMadeUnheld);
                 self.change_update(place, update, fence, |stored| {
-                    stored.status.get_or_insert_default().run = Some(record);
+                    update_object::start(stored, record, now);
+                    if held && by_hand(stored) {
+                        stored.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+                    }
                 })
             }
             Write::SaveOutputs { update } => {
@@ -132,30 +137,26 @@ impl World {
                 }
                 Ok(())
             }
-            Write::UpdateWaits { .. } => unreachable!("nobody makes Updates by hand here"),
+            Write::UpdateWaits {
+                update,
+                reason,
+                message,
+            } => {
+                self.fenced(place, update, fence)?;
+                let now = Timestamp(self.now);
+                self.change_update(place, update, fence, |stored| {
+                    update_object::waits(stored, reason, message, now);
+                })
+            }
             Write::FinishUpdate { update, outcome } => {
                 self.fenced(place, update, fence)?;
-                let now = record::time(self.now);
-                let (summary, failed) = match outcome {
-                    UpdateOutcome::Ended { summary } => {
-                        self.check_secrets(place, summary);
-                        (Some(summary.clone()), summary.state != RunState::Succeeded)
-                    }
-                    UpdateOutcome::Superseded => (None, true),
-                };
+                if let UpdateOutcome::Ended { summary } = outcome {
+                    self.check_secrets(place, summary);
+                    self.check_made_by_hand(place, update, summary);
+                }
+                let now = Timestamp(self.now);
                 self.change_update(place, update, fence, |stored| {
-                    let status = stored.status.get_or_insert_default();
-                    status.summary = summary;
-                    for (type_, value) in [(COMPLETE, true), (FAILED, failed)] {
-                        let new = NewCondition {
-                            type_,
-                            status: if value { TRUE } else { FALSE },
-                            reason: "Updated",
-                            message: "",
-                            observed_generation: None,
-                        };
-                        conditions::set(&mut status.conditions, &new, &now);
-                    }
+                    update_object::finish(stored, outcome, "", now);
                 })
             }
             Write::ReleaseUpdate { update } => {
@@ -345,6 +346,7 @@ impl World {
         let updates = self.homes[place].updates.now();
         let old = updates
             .iter()
+            .filter(|it| !by_hand(it))
             .filter(|it| {
                 let made = it.metadata.creation_timestamp.as_ref();
                 made.is_some_and(|at| now - at.0.as_millisecond() > day + crate::plan::HOUR)
