@@ -194,15 +194,26 @@ pub enum Command {
     /// List, check and run plugins (WebAssembly components).
     #[command(subcommand, arg_required_else_help = true)]
     Plugin(PluginCommand),
-    /// Judge the health of objects in a file, as the health plugins do.
-    #[command(after_help = "Examples:
+    /// Judge the health of objects in files, as the health plugins do.
+    #[command(
+        long_about = "Judge the health of objects in files, as the health plugins do.\n\n\
+            With --argocd-cm the scripts of a team's Argo CD judge too, in the sandbox and with the limits that \
+            they have in the operator, and what they say stands beside what is built in. A script beats the built-in rule for its \
+            kind, as in Argo CD. Keys for which Argo CD would refuse the ConfigMap are told on stderr.",
+        after_help = "Examples:
   windlass health stack.yaml
   kubectl get stacks -o json | windlass health -
+  windlass health --argocd-cm argocd-cm.yaml certificate.yaml stack.yaml
 
-Exit codes: 0 all are Healthy or Suspended, 1 some are not, 2 the file is wrong.")]
+Exit codes: 0 all are Healthy or Suspended, 1 some are not, 2 a file is wrong."
+    )]
     Health {
         /// YAML or JSON, several documents or a List; `-` reads stdin.
-        file: PathBuf,
+        #[arg(required = true, value_name = "OBJECT")]
+        files: Vec<PathBuf>,
+        /// A manifest of Argo CD's ConfigMap argocd-cm; other documents may stand beside it.
+        #[arg(long, value_name = "FILE")]
+        argocd_cm: Option<PathBuf>,
         #[command(flatten)]
         plugins: Plugins,
         #[arg(short, long, value_enum, default_value_t)]

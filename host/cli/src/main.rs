@@ -94,10 +94,11 @@ async fn run(command: Command, screen: MultiProgress) -> Result<ExitCode> {
         Command::Cancel { stack, data } => cancel::cancel(&data.find()?, &stack),
         Command::Plugin(command) => plugin::plugin(command).await,
         Command::Health {
-            file,
+            files,
+            argocd_cm,
             plugins,
             output,
-        } => health::health(&file, &plugins, output).await,
+        } => health::health(&files, argocd_cm.as_deref(), &plugins, output).await,
         Command::Crds { dir, output } => crds::crds(dir.as_deref(), output),
         Command::Version { output } => version(output),
         Command::FetchWorker => Ok(windlass_fetch::worker::main()),

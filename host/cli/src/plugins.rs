@@ -24,9 +24,23 @@ pub struct Loaded {
 /// # Errors
 /// Of the directories, the policy, the machine; a plugin that does not load is in the list.
 pub async fn load(plugins: &Plugins, outside: Arc<dyn Outside>) -> Result<Loaded> {
+    load_with(plugins, outside, |_| ()).await
+}
+
+/// Loads everything in the plugin directories, under the policy as `change` leaves it.
+///
+/// # Errors
+/// As [`load`].
+pub async fn load_with(
+    plugins: &Plugins,
+    outside: Arc<dyn Outside>,
+    change: impl FnOnce(&mut Policy),
+) -> Result<Loaded> {
     let dirs = plugins.dirs()?;
     let builtins = builtins(&dirs)?;
-    let host = host(dirs, plugins.policy.as_deref(), builtins, outside).await?;
+    let mut policy = read_policy(plugins.policy.as_deref())?;
+    change(&mut policy);
+    let host = host(dirs, policy, builtins, outside).await?;
     Ok(Loaded { host, _stage: None })
 }
 
@@ -53,6 +67,7 @@ pub async fn load_file(
     let mut beside: Vec<PathBuf> = real.parent().map(Path::to_owned).into_iter().collect();
     beside.extend(Plugins::default().dirs().unwrap_or_default());
     let builtins = builtins(&beside)?;
+    let policy = read_policy(policy)?;
     let host = host(vec![stage.path().to_owned()], policy, builtins, outside).await?;
     let mut list = host.list();
     let Some(mut status) = list.pop() else {
@@ -77,11 +92,10 @@ pub fn installed_name(file: &Path) -> String {
 
 async fn host(
     plugin_dirs: Vec<PathBuf>,
-    policy: Option<&Path>,
+    policy: Policy,
     builtins: Builtins,
     outside: Arc<dyn Outside>,
 ) -> Result<PluginHost> {
-    let policy = policy.map(Policy::read).transpose()?.unwrap_or_default();
     let options = HostOptions {
         plugin_dirs,
         cache_dir: cache_dir(),
@@ -93,6 +107,10 @@ async fn host(
         threads: 0,
     };
     Ok(PluginHost::new(options, outside).await?)
+}
+
+fn read_policy(file: Option<&Path>) -> Result<Policy> {
+    Ok(file.map(Policy::read).transpose()?.unwrap_or_default())
 }
 
 /// What may be reached from one machine: its own servers too.
@@ -150,6 +168,7 @@ pub fn advice(error: &LoadError) -> &'static str {
         LoadError::NoExports => "implement one of them, and export it with the SDK's macro",
         LoadError::Compile(_) => "report it with the file",
         LoadError::Descriptor(_) => "mend `describe`",
+        LoadError::Config(_) => "mend its `config` in the policy",
         LoadError::Trial(_) => "mend `describe`: it must answer at once, without questions",
         LoadError::NameTaken { .. } => "remove one of them",
     }

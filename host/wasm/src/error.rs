@@ -39,6 +39,8 @@ pub enum LoadError {
     Compile(String),
     #[error("the descriptor is wrong: {0}")]
     Descriptor(String),
+    #[error("its configuration in the policy is wrong: {0}")]
+    Config(String),
     #[error("the trial call failed: {0}")]
     Trial(Box<PluginError>),
     #[error("{claim} is claimed by {} too", others.join(", "))]
@@ -63,6 +65,7 @@ impl LoadError {
             LoadError::NoExports => "NoExports",
             LoadError::Compile(_) => "Compile",
             LoadError::Descriptor(_) => "Descriptor",
+            LoadError::Config(_) => "Config",
             LoadError::Trial(_) => "Trial",
             LoadError::NameTaken { .. } => "NameTaken",
         }

@@ -177,6 +177,14 @@ impl PluginHost {
         self.0.set.load().list()
     }
 
+    /// The plugin that judges the health of a kind (`group/Kind`, `/Kind` in the core group); none if no plugin does. With
+    /// patterns among the claims, [`PluginHost::list`] does not tell.
+    pub fn judge_of(&self, kind: &str) -> Option<String> {
+        let set = self.0.set.load();
+        let plugin = set.find(&format!("health:{kind}")).ok()?;
+        Some(plugin.name.clone())
+    }
+
     /// Evaluations so far, by plugin, function and result.
     pub fn evaluations(&self) -> Vec<(EvaluationKind, EvaluationCount)> {
         self.0.evaluator.tally.read()

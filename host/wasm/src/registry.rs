@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use serde::{Serialize, Serializer};
+use windlass_sdk::glob::{self, Glob};
 
 use crate::error::{LoadError, PluginError};
 use crate::load::{Loader, Plugin};
@@ -15,6 +16,8 @@ use crate::load::{Loader, Plugin};
 pub struct Set {
     slots: BTreeMap<String, Slot>,
     claims: BTreeMap<String, Claim>,
+    /// Claims of health that are patterns, the one that says most first.
+    patterns: Vec<(Glob, Arc<Plugin>)>,
 }
 
 /// One plugin name.
@@ -50,7 +53,7 @@ pub struct PluginStatus {
     pub digest: String,
     pub version: String,
     pub summary: String,
-    /// `source:TYPE`, `backend:SCHEME`, `health:GROUP/KIND`.
+    /// `source:TYPE`, `backend:SCHEME`, `health:GROUP/KIND` (or a pattern for it).
     pub claims: Vec<String>,
     /// The machine code came from the cache.
     pub cached: bool,
@@ -114,15 +117,29 @@ impl Set {
             slots.insert(name, slot);
         }
         let claims = settle(&mut slots);
-        Set { slots, claims }
+        let patterns = patterns(&claims);
+        Set {
+            slots,
+            claims,
+            patterns,
+        }
     }
 
-    /// The plugin for a claim.
+    /// The plugin for a claim: who names it, else who names a pattern for it. A built-in that the administrator has not
+    /// configured comes after both: its rule is a default.
     ///
     /// # Errors
     /// `Unknown`, or `NotServed` if somebody refused would have it.
     pub fn find(&self, claim: &str) -> Result<Arc<Plugin>, PluginError> {
-        match self.claims.get(claim) {
+        let exact = self.claims.get(claim);
+        let is_default =
+            matches!(exact, Some(Claim::Served(plugin)) if plugin.builtin && !plugin.configured);
+        if (exact.is_none() || is_default)
+            && let Some(plugin) = self.by_pattern(claim)
+        {
+            return Ok(plugin);
+        }
+        match exact {
             Some(Claim::Served(plugin)) => Ok(plugin.clone()),
             Some(Claim::Refused { plugin, why }) => Err(PluginError::NotServed {
                 claim: claim.into(),
@@ -135,12 +152,21 @@ impl Set {
         }
     }
 
-    /// The plugin of a name.
+    /// Kinds of the core group are matched by their name alone.
+    fn by_pattern(&self, claim: &str) -> Option<Arc<Plugin>> {
+        let kind = claim.strip_prefix("health:")?;
+        let kind = kind.strip_prefix('/').unwrap_or(kind);
+        self.patterns
+            .iter()
+            .find(|(glob, _)| glob.matches(kind))
+            .map(|(_, plugin)| plugin.clone())
+    }
+
+    /// The plugin of a name, unless another one claims what it does. One that is not configured may claim nothing.
     pub fn by_name(&self, name: &str) -> Option<Arc<Plugin>> {
-        self.claims.values().find_map(|claim| match claim {
-            Claim::Served(plugin) if plugin.name == name => Some(plugin.clone()),
-            _ => None,
-        })
+        let slot = self.slots.get(name)?;
+        let is_refused = slot.error.as_ref().is_some_and(is_settled);
+        slot.loaded.clone().filter(|_| !is_refused)
     }
 
     /// Every plugin that a file lies there for.
@@ -229,17 +255,17 @@ fn settle(slots: &mut BTreeMap<String, Slot>) -> BTreeMap<String, Claim> {
             Some(why) => slot.error = Some(why.clone()),
             // The other claimant has gone.
             None if slot.loaded.is_some() => {
-                slot.error = slot.error.take().filter(|error| {
-                    !matches!(error, LoadError::NameTaken { claim, .. } if !claim.starts_with("file "))
-                });
+                slot.error = slot.error.take().filter(|error| !is_settled(error));
             }
             None => {}
         }
     }
     let served = |claimants: &[Arc<Plugin>]| {
+        // Among built-ins the one that the administrator configured.
         claimants
             .iter()
-            .find(|it| !refused.contains_key(&it.name))
+            .filter(|it| !refused.contains_key(&it.name))
+            .min_by_key(|it| !it.configured)
             .cloned()
             .map(Claim::Served)
     };
@@ -257,6 +283,26 @@ fn settle(slots: &mut BTreeMap<String, Slot>) -> BTreeMap<String, Claim> {
             Some((claim, kept))
         })
         .collect()
+}
+
+/// Whether it is about a claim, and not about the file.
+fn is_settled(error: &LoadError) -> bool {
+    matches!(error, LoadError::NameTaken { claim, .. } if !claim.starts_with("file "))
+}
+
+/// The patterns among the claims, those that say more first, else in the order of their bytes.
+fn patterns(claims: &BTreeMap<String, Claim>) -> Vec<(Glob, Arc<Plugin>)> {
+    let mut found: Vec<(Glob, Arc<Plugin>)> = claims
+        .iter()
+        .filter_map(|(claim, by)| match (claim.strip_prefix("health:"), by) {
+            (Some(kind), Claim::Served(plugin)) if glob::is_pattern(kind) => {
+                Some((Glob::new(kind).ok()?, plugin.clone()))
+            }
+            _ => None,
+        })
+        .collect();
+    found.sort_by_key(|(glob, _)| std::cmp::Reverse(glob.literals()));
+    found
 }
 
 fn claims_of(plugin: &Plugin) -> Vec<String> {

@@ -10,7 +10,7 @@ use crate::error::{AtPath, Error, Result};
 use crate::place::write_atomically;
 use crate::process::{capture, find_on_path, spelled};
 
-/// One program of a Go module that holds nothing but `tool` lines.
+/// One program of a Go module that holds nothing but `tool` lines, or that is a small program of our own.
 pub struct GoTool {
     /// The binary's name in the tools folder.
     pub name: &'static str,
@@ -158,8 +158,15 @@ fn compile(module: &Path, tool: &GoTool, version: &str, flags: &str, binary: &Pa
 /// What a binary was made from, as one line of hex: a change of any of it builds again.
 fn stamp(module: &Path, also: &[&str]) -> Result<String> {
     let mut hash = Sha256::new();
-    for name in ["go.mod", "go.sum"] {
-        let path = module.join(name);
+    let mut files = vec![module.join("go.mod"), module.join("go.sum")];
+    for entry in std::fs::read_dir(module).at(module)? {
+        let path = entry.at(module)?.path();
+        if path.extension().is_some_and(|extension| extension == "go") {
+            files.push(path);
+        }
+    }
+    files[2..].sort();
+    for path in files {
         hash.update(std::fs::read(&path).at(&path)?);
         hash.update([0]);
     }
@@ -204,7 +211,10 @@ mod tests {
         assert_eq!(stamp(folder.path(), &["go1.26", "-s"]).unwrap(), first);
         assert_ne!(stamp(folder.path(), &["go1.26-s", ""]).unwrap(), first);
         std::fs::write(folder.path().join("go.sum"), "a.example v1 h1:x").unwrap();
-        assert_ne!(stamp(folder.path(), &["go1.26", "-s"]).unwrap(), first);
+        let second = stamp(folder.path(), &["go1.26", "-s"]).unwrap();
+        assert_ne!(second, first);
+        std::fs::write(folder.path().join("main.go"), "package main").unwrap();
+        assert_ne!(stamp(folder.path(), &["go1.26", "-s"]).unwrap(), second);
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod error;
 mod flux_tools;
 mod go_tool;
 mod k8s_tools;
+mod lua_tools;
 mod node_packages;
 mod place;
 mod plugins;

@@ -11,13 +11,14 @@ use crate::place::{Place, write_atomically};
 use crate::process::{cargo, run};
 
 /// The built-in components, in the order in which they are listed everywhere.
-pub const BUILT_IN: [&str; 6] = [
+pub const BUILT_IN: [&str; 7] = [
     "source-git",
     "source-flux",
     "source-program",
     "backend-cloud",
     "backend-diy",
     "health-argocd",
+    "health-lua",
 ];
 
 /// The profile of Cargo.toml that makes them small and deterministic.

@@ -7,7 +7,7 @@ use crate::tools::Group;
 /// A group of tests that need the same things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Ring {
-    /// Units, tables, properties, components, hostile input. Needs Rust.
+    /// Units, tables, properties, components, hostile input. Needs Rust; with Go, Lua is compared with Argo CD's.
     #[value(name = "1")]
     Units,
     /// The simulator. Needs Rust.
@@ -38,7 +38,8 @@ impl Ring {
     /// The tools of its tests.
     pub fn tools(self) -> &'static [Group] {
         match self {
-            Self::Units | Self::Simulator => &[],
+            Self::Units => &[Group::Lua],
+            Self::Simulator => &[],
             Self::Real => &[Group::Pulumi, Group::K8s, Group::Flux],
             Self::Node => &[Group::Pulumi, Group::K8s, Group::Node],
         }

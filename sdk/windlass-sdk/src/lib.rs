@@ -8,6 +8,7 @@
 pub mod cli;
 mod error;
 mod export;
+pub mod glob;
 mod host;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod native;

@@ -48,11 +48,15 @@ pub struct Descriptor {
     pub sources: Vec<String>,
     /// URL schemes it answers for.
     pub backends: Vec<String>,
-    /// `group/Kind` it judges.
+    /// `group/Kind` it judges, or patterns for that (see [`crate::glob`]).
     pub health_kinds: Vec<String>,
     pub wants: Wants,
+    /// A plugin that has one may name nothing at all as long as nothing is configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_schema: Option<Value>,
+    /// What is wrong with the administrator's configuration; a plugin that says so is not served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config_error: Option<String>,
 }
 
 /// What a plugin asks the administrator for.

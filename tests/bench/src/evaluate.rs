@@ -7,6 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use health_lua::config::Scripts;
+use health_lua::vm::Limits;
 use serde_json::{Value, json};
 use windlass_sdk::{
     Answer, ErrorClass, Fault, GitRef, HttpRequest, HttpResponse, ObjectRef, Question,
@@ -88,16 +90,44 @@ fn refs() -> Vec<GitRef> {
     }]
 }
 
+/// Lines of a script as teams have them.
+const SCRIPT: &str = "
+local hs = {status = 'Progressing', message = 'Waiting for the operator to observe the latest spec change'}
+if obj.status == nil or obj.status.observedGeneration ~= obj.metadata.generation then
+  return hs
+end
+local verdicts = {Stalled = 'Degraded', Reconciling = 'Progressing', Ready = 'Healthy'}
+for _, wanted in ipairs({'Stalled', 'Reconciling', 'Ready'}) do
+  for _, condition in ipairs(obj.status.conditions or {}) do
+    if condition.type == wanted and condition.status == 'True' then
+      hs.status = verdicts[wanted]
+      hs.message = condition.message
+      return hs
+    end
+  end
+end
+return hs
+";
+
 /// A host over a directory of plugins; the built-ins among them are those whose digests `digests` lists.
 ///
 /// # Errors
 /// Of the machine, or of that file.
 pub async fn host(plugins: &Path, digests: &Path, cache: &Path) -> Result<PluginHost, Trouble> {
+    host_with(plugins, digests, cache, Policy::default()).await
+}
+
+async fn host_with(
+    plugins: &Path,
+    digests: &Path,
+    cache: &Path,
+    policy: Policy,
+) -> Result<PluginHost, Trouble> {
     let digests: BTreeMap<String, String> = serde_json::from_slice(&std::fs::read(digests)?)?;
     let options = HostOptions {
         plugin_dirs: vec![plugins.to_owned()],
         cache_dir: cache.to_owned(),
-        policy: Policy::default(),
+        policy,
         builtins: Builtins(digests),
         file_urls: true,
         network: Network::default(),
@@ -121,11 +151,64 @@ pub fn measure(setup: &Setup) -> Result<Vec<Row>, Trouble> {
             &cache.path().join("code"),
         )
         .await?;
-        Ok(vec![
-            health(&host, count).await?,
-            resolve(&host, count).await?,
-        ])
+        let mut rows = vec![health(&host, count).await?, resolve(&host, count).await?];
+        for scripts in [1, 20] {
+            let policy = json!({"plugins": {"health-lua": {"config": argocd_cm(scripts)}}});
+            let policy = Policy::parse(&policy.to_string()).or_else(failed)?;
+            let host = host_with(
+                &plugins,
+                &plugins.join("digests.json"),
+                &cache.path().join("code"),
+                policy,
+            )
+            .await?;
+            rows.push(script(&host, scripts, count).await?);
+        }
+        Ok(rows)
     })
+}
+
+/// As many kinds with a script, a Stack's among them.
+fn argocd_cm(scripts: usize) -> Value {
+    let mut config = json!({"resource.customizations.health.pulumi.com_Stack": SCRIPT});
+    for number in 1..scripts {
+        config[format!("resource.customizations.health.example.org_Kind{number}")] = json!(SCRIPT);
+    }
+    config
+}
+
+async fn script(host: &PluginHost, scripts: usize, count: usize) -> Result<Row, Trouble> {
+    let object = object(OBJECT_BYTES);
+    let work = work(json!({}));
+    let expected = health_argocd::assess(&object);
+    let mut ours = Vec::with_capacity(count);
+    for at in 0..count + WARM_UP {
+        let text = object.clone();
+        let begun = std::time::Instant::now();
+        let done = host.assess(KIND, text, "{}".to_owned(), &work).await;
+        let took = crate::samples::seconds(begun.elapsed());
+        if done.result? != expected {
+            return failed("the script's verdict is not the built-in rule's");
+        }
+        if at >= WARM_UP {
+            ours.push(took);
+        }
+    }
+    let (read, _) = Scripts::read(&argocd_cm(scripts));
+    let limits = Limits::default();
+    let native = (0..count)
+        .map(|_| timed(|| black_box(health_lua::assess(&read, black_box(&object), 0, &limits))).0)
+        .collect();
+    let how = format!(
+        "health-lua, {scripts} configured, a Stack of {OBJECT_BYTES} bytes, one instance each; peer: the crate natively"
+    );
+    let name = if scripts == 1 {
+        "evaluation: Lua script".to_owned()
+    } else {
+        format!("evaluation: Lua script of {scripts}")
+    };
+    Ok(Row::new(&name, Samples::tail(Unit::Seconds, ours), how)
+        .beside(Samples::tail(Unit::Seconds, native)))
 }
 
 async fn health(host: &PluginHost, count: usize) -> Result<Row, Trouble> {

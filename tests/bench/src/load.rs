@@ -7,13 +7,14 @@ use crate::samples::{Samples, Unit, seconds};
 use crate::setup::{Setup, Trouble, failed};
 use crate::table::Row;
 
-const BUILT_IN: [&str; 6] = [
+const BUILT_IN: [&str; 7] = [
     "source-git",
     "source-flux",
     "source-program",
     "backend-cloud",
     "backend-diy",
     "health-argocd",
+    "health-lua",
 ];
 
 /// Measures.
@@ -25,8 +26,9 @@ pub fn measure(setup: &Setup) -> Result<Vec<Row>, Trouble> {
     let rounds = setup.count(10, 2);
     let mut rows = Vec::new();
     for (what, names) in [
-        ("health-argocd", &BUILT_IN[5..]),
-        ("all 6 built-ins", &BUILT_IN[..]),
+        ("health-argocd", &BUILT_IN[5..6]),
+        ("health-lua", &BUILT_IN[6..]),
+        ("all 7 built-ins", &BUILT_IN[..]),
     ] {
         let (mut cold, mut cached) = (Vec::new(), Vec::new());
         for _ in 0..rounds {

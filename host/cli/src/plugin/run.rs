@@ -108,7 +108,7 @@ async fn assess(host: &PluginHost, status: &PluginStatus, args: &RunArgs) -> Res
         .collect();
     let wanted = |object: &&Value| {
         let key = crate::health::key_of(object);
-        kinds.contains(&crate::health::group_kind(object).as_str())
+        host.judge_of(&crate::health::group_kind(object)).is_some()
             && args.stack.as_ref().is_none_or(|stack| stack == &key)
     };
     let Some(object) = objects.iter().find(wanted) else {

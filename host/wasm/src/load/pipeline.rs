@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Linker;
 use windlass_sdk::Descriptor;
+use windlass_sdk::glob::{self, Glob};
 
 use super::{CodeCache, Exports, inspect};
 use crate::breaker::Breaker;
@@ -29,6 +30,8 @@ pub struct Plugin {
     pub limits: Arc<Limits>,
     /// JSON of the administrator's configuration.
     pub config: Arc<str>,
+    /// Whether there is any.
+    pub configured: bool,
     /// Whether the machine code came from the cache.
     pub cached: bool,
     pub compiled: Compiled,
@@ -100,6 +103,7 @@ impl Loader {
             grants,
             limits,
             config,
+            configured: policy.config.is_some(),
             cached,
             compiled,
             breaker: Breaker::default(),
@@ -187,7 +191,21 @@ fn check(name: &str, descriptor: &Descriptor, exports: Exports) -> Result<(), Lo
     if !descriptor.health_kinds.is_empty() && !exports.health {
         return wrong("it names health kinds, but exports no health-check");
     }
-    if descriptor.sources.is_empty()
+    if let Some(error) = &descriptor.config_error {
+        return Err(LoadError::Config(error.clone()));
+    }
+    for kind in &descriptor.health_kinds {
+        if glob::is_pattern(kind)
+            && let Err(error) = Glob::new(kind)
+        {
+            return Err(LoadError::Descriptor(format!(
+                "the health kind {kind:?} is no pattern: {error}"
+            )));
+        }
+    }
+    // What a plugin with a schema provides may depend on a configuration that is not there yet.
+    if descriptor.config_schema.is_none()
+        && descriptor.sources.is_empty()
         && descriptor.backends.is_empty()
         && descriptor.health_kinds.is_empty()
     {

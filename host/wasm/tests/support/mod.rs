@@ -17,13 +17,14 @@ use windlass_wasm::{
 };
 use zeroize::Zeroizing;
 
-pub const BUILTINS: [&str; 6] = [
+pub const BUILTINS: [&str; 7] = [
     "source-git",
     "source-flux",
     "source-program",
     "backend-cloud",
     "backend-diy",
     "health-argocd",
+    "health-lua",
 ];
 
 /// The folder of the built-in components: given by the environment, or built here, once per process.
