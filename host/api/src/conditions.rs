@@ -29,6 +29,8 @@ pub mod stack_reason {
     pub const RETRYING_AFTER_FAILURE: &str = "RetryingAfterFailure";
     pub const PREVIEW_FAILED: &str = "PreviewFailed";
     pub const PREREQUISITE_NOT_SATISFIED: &str = "PrerequisiteNotSatisfied";
+    /// An addition: `spec.healthChecks`.
+    pub const UNHEALTHY: &str = "Unhealthy";
     // Stalled=True
     pub const SPEC_INVALID: &str = "SpecInvalid";
     pub const SOURCE_UNAVAILABLE: &str = "SourceUnavailable";

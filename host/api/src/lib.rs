@@ -7,6 +7,7 @@
 pub mod conditions;
 pub mod crd;
 pub mod duration;
+pub mod health_check;
 pub mod identity;
 pub mod intent;
 pub mod lenient;

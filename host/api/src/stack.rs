@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::health_check::HealthCheck;
 use crate::prerequisite::PrerequisiteRef;
 use crate::reference::{GitAuth, ResourceRef};
 use crate::schema::is_false;
@@ -179,6 +180,10 @@ pub struct StackSpec {
     /// Seconds after which an idle workspace pod is taken down; none keeps it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace_idle_seconds: Option<i64>,
+    /// Objects that must be healthy before the Stack is Ready. They are looked at only as far as the service account of
+    /// its workspace may get them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub health_checks: Vec<HealthCheck>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update_template: Option<UpdateTemplate>,
 }

@@ -144,6 +144,7 @@ pub fn phase_words(phase: &Phase) -> String {
         Phase::Ready => "is up to date".to_owned(),
         Phase::Processing { message } => with("is on its way", message),
         Phase::PrerequisiteNotSatisfied { message } => with("waits", message),
+        Phase::Unhealthy { message } => with("is deployed and not healthy", message),
         Phase::Retrying {
             operation,
             failures,

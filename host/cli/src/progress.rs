@@ -78,7 +78,9 @@ impl Progress {
             Phase::Ready => ("✓", "32"),
             Phase::Retrying { .. } | Phase::Stalled { .. } => ("✗", "31"),
             Phase::SourceUnavailable { .. } => ("!", "33"),
-            Phase::PrerequisiteNotSatisfied { .. } | Phase::Suspended => ("…", "34"),
+            Phase::PrerequisiteNotSatisfied { .. } | Phase::Unhealthy { .. } | Phase::Suspended => {
+                ("…", "34")
+            }
             Phase::Processing { .. } => ("·", "90"),
         };
         if self.bars {

@@ -300,7 +300,10 @@ impl<'a> Live<'a> {
         self.reclaim_idle();
         let phase = match &self.status.last_update {
             Some(last) if last.failed() => self.failed_phase(),
-            _ => Phase::Ready,
+            _ => match self.unhealthy() {
+                Some((phase, activity)) => return self.finish(phase, activity),
+                None => Phase::Ready,
+            },
         };
         self.finish(phase, Activity::Settled)
     }

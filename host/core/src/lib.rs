@@ -13,6 +13,7 @@ pub mod digest;
 mod draft;
 pub mod due;
 pub mod failure;
+mod health;
 mod history;
 pub mod leadership;
 pub mod names;

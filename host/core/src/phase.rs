@@ -24,6 +24,8 @@ pub enum Phase {
     Processing { message: String },
     /// Waits for other Stacks.
     PrerequisiteNotSatisfied { message: String },
+    /// All is deployed; objects of `spec.healthChecks` are not healthy.
+    Unhealthy { message: String },
     /// The last run failed and is tried again.
     Retrying {
         operation: Operation,
@@ -110,6 +112,7 @@ impl Phase {
                 Some(Phase::PrerequisiteNotSatisfied { message })
             }
             reasons::SOURCE_UNAVAILABLE => Some(Phase::SourceUnavailable { message }),
+            reasons::UNHEALTHY => Some(Phase::Unhealthy { message }),
             // The counts and the class of a failure are in lastUpdate.
             _ => None,
         }
@@ -139,6 +142,7 @@ impl Phase {
             Phase::PrerequisiteNotSatisfied { message } => {
                 reconciling(reasons::PREREQUISITE_NOT_SATISFIED, message)
             }
+            Phase::Unhealthy { message } => reconciling(reasons::UNHEALTHY, message),
             Phase::Retrying {
                 operation: Operation::Preview,
                 failures,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use windlass_api::health_check::HealthCheck;
 use windlass_api::run::{LoginExchange, ProgramSource, ProjectInfo};
 use windlass_api::{Stack, Update, Workspace};
 
@@ -53,10 +54,24 @@ pub struct Objects {
     pub stacks: BTreeMap<String, StackView>,
     /// Secrets and ConfigMaps that the Stack refers to, with their versions. None: missing.
     pub references: BTreeMap<Reference, Option<String>>,
+    /// What was found of the Stack's health checks. One that is absent was not looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub health: Vec<Verdict>,
     /// What the run needs was refused a moment ago: a quota, an admission rule, a namespace that is going. Absent once
     /// it is time to try again, or the Stack has changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Refusal>,
+}
+
+/// The health of an object that a Stack waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub check: HealthCheck,
+    pub healthy: bool,
+    /// Why not, in the words of whoever judged.
+    pub message: String,
+    /// When the object was looked at.
+    pub at: Timestamp,
 }
 
 /// Why a workspace or an Update could not be made.

@@ -73,6 +73,11 @@ pub fn check(stack: &Stack, workspace_path: bool) -> Result<Checked, SpecError> 
             .map_err(|error| SpecError(format!("spec.prerequisites[{index}]: {error}")))?;
         prerequisites.push(prerequisite);
     }
+    for (index, object) in spec.health_checks.iter().enumerate() {
+        object
+            .check()
+            .map_err(|error| SpecError(format!("spec.healthChecks[{index}]: {error}")))?;
+    }
     let mut references = BTreeSet::new();
     let mut stack_outputs = BTreeMap::new();
     for (variable, reference) in &spec.env_refs {

@@ -6,6 +6,7 @@ mod deletion;
 mod due;
 mod failures;
 mod first_run;
+mod health;
 mod later_runs;
 mod pauses;
 mod properties;

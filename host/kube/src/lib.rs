@@ -14,6 +14,7 @@ mod definitions;
 mod digests;
 mod events;
 mod follow;
+mod healths;
 mod instances;
 mod keeper;
 mod lease;

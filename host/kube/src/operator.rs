@@ -25,6 +25,7 @@ use crate::config::OperatorConfig;
 use crate::digests::OutputDigests;
 use crate::events::Events;
 use crate::follow::Follow;
+use crate::healths::Healths;
 use crate::instances::Instances;
 use crate::lease::acquire;
 use crate::metrics::{Counters, Metered, Metrics};
@@ -210,6 +211,12 @@ impl Operator {
             self.cluster.clone(),
             Arc::clone(&self.world),
         ));
+        let healths = Healths::new(
+            self.cluster.clone(),
+            Arc::clone(&self.world),
+            self.plugins.clone(),
+            self.config.namespaces.clone(),
+        );
         let outputs = Arc::new(HeldOutputs::default());
         let instances = Arc::new(Instances::new(
             self.cluster.clone(),
@@ -222,6 +229,7 @@ impl Operator {
             cluster: self.cluster.clone(),
             world: Arc::clone(&self.world),
             references: Arc::clone(&references),
+            healths: Arc::clone(&healths),
             digests: OutputDigests::new(self.cluster.clone()),
             outputs: Arc::clone(&outputs),
             instances: Arc::clone(&instances),
@@ -275,6 +283,7 @@ impl Operator {
             let references = Arc::clone(&references);
             async move { references.look_for_missing().await }
         });
+        beside.spawn(async move { healths.look_again().await });
         beside.spawn({
             let (certificates, world) = (Arc::clone(&certificates), Arc::clone(&self.world));
             async move { certificates.keep(&world).await }

@@ -17,6 +17,7 @@ use crate::api::{ApiError, Cluster, readable};
 use crate::clock;
 use crate::digests::OutputDigests;
 use crate::events::{Events, update_ended, update_expired};
+use crate::healths::Healths;
 use crate::instances::Instances;
 use crate::references::References;
 use crate::world::World;
@@ -27,6 +28,7 @@ pub struct KubeStore {
     pub cluster: Cluster,
     pub world: Arc<World>,
     pub references: Arc<References>,
+    pub healths: Arc<Healths>,
     pub digests: OutputDigests,
     pub outputs: Arc<HeldOutputs>,
     pub instances: Arc<Instances>,
@@ -67,6 +69,12 @@ impl Store for KubeStore {
             stacks = self.reachable(&key.namespace, wanted, &outputs_of).await?;
             references = self.references.versions(key, checked.references).await?;
         }
+        let health = match &stack {
+            Some(stack) if !stack.spec.health_checks.is_empty() => {
+                self.healths.verdicts(key, stack).await
+            }
+            _ => Vec::new(),
+        };
         Ok(Objects {
             stack: stack.map(|stack| (*stack).clone()),
             by_hand: by_hand.map(|workspace| (*workspace).clone()),
@@ -74,6 +82,7 @@ impl Store for KubeStore {
             workspace,
             stacks,
             references,
+            health,
             refusal,
         })
     }

@@ -69,6 +69,7 @@ impl History {
                 workspace: WorkspaceView::default(),
                 stacks: BTreeMap::new(),
                 references: BTreeMap::new(),
+                health: Vec::new(),
                 refusal: None,
             },
             seen: Observations::default(),

@@ -192,6 +192,7 @@ fn load(world: &World, mind: &mut Mind, place: Place, fresh: [bool; 3]) -> Objec
         workspace: workspace.as_ref().clone(),
         stacks,
         references,
+        health: Vec::new(),
         refusal: None,
     }
 }

@@ -79,6 +79,7 @@ impl World {
                     workspace: WorkspaceView::default(),
                     stacks: BTreeMap::new(),
                     references: BTreeMap::new(),
+                    health: Vec::new(),
                     refusal: None,
                 },
                 seen: Observations::default(),

@@ -173,6 +173,7 @@ impl KubeStore {
             self.world
                 .lost::<Stack>(&key.namespace, &key.name, uid.as_deref());
             self.references.forget(key);
+            self.healths.forget(key);
         } else {
             fence.stack.clone_from(&stack.metadata.resource_version);
             self.world.took(stack);
