@@ -13,7 +13,8 @@ use crate::{Failure, Verdict, object, result};
 /// What a script may cost. The component's own limits, around all of it, are the host's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Instructions of the interpreter, steps of patterns among them.
+    /// Instructions of the interpreter, steps of patterns among them. They bound how deep calls can be too: the interpreter's
+    /// stack is not counted as memory, and the component's 64 MiB hold what 400 000 instructions can put there.
     pub instructions: u64,
     /// Of everything that the script holds, the object too.
     pub memory_bytes: usize,
@@ -24,8 +25,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits {
-            instructions: 2_000_000,
-            memory_bytes: 32 << 20,
+            instructions: 400_000,
+            memory_bytes: 16 << 20,
             script_bytes: 256 << 10,
         }
     }
