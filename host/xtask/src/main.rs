@@ -9,6 +9,7 @@ mod doctor;
 mod error;
 mod flux_tools;
 mod go_tool;
+mod helm_tools;
 mod k8s_tools;
 mod node_packages;
 mod place;
@@ -52,11 +53,11 @@ enum Subject {
     /// Says one sentence for each thing that is missing: what, what for, how to get it. Adds the
     /// Rust target for components by itself.
     Doctor,
-    /// Make in target/tools what the tests need: `pulumi`, Kubernetes' programs, Flux's source-controller.
+    /// Make in target/tools what the tests need: `pulumi`, Kubernetes' programs, Flux's source-controller, Helm.
     ///
     /// Takes the pulumi on PATH when it is new enough and has pulumi-language-yaml beside it or on
-    /// PATH; else builds the versions pinned in tests/tools/pulumi with Go. etcd, Kubernetes and
-    /// Flux are always built, as pinned in tests/tools/k8s and tests/tools/flux. That takes some
+    /// PATH; else builds the versions pinned in tests/tools/pulumi with Go. etcd, Kubernetes,
+    /// Flux and Helm are always built, as pinned in tests/tools/k8s, flux and helm. That takes some
     /// minutes the first time and nothing after. `node` also installs the packages of a container
     /// runtime, with apt-get as root; it is the only group that does, and is made if it is named or
     /// if nothing is missing.

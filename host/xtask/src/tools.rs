@@ -15,7 +15,7 @@ use crate::node_packages;
 use crate::place::Place;
 use crate::process::{capture, find_on_path, spelled};
 use crate::version::Version;
-use crate::{flux_tools, k8s_tools};
+use crate::{flux_tools, helm_tools, k8s_tools};
 
 /// The oldest CLI that we accept from PATH. The agent takes older ones, but tests compare with what
 /// the pinned one prints; this leaves a little room below it. No version in between has been tried.
@@ -53,6 +53,8 @@ pub enum Group {
     K8s,
     /// Flux's source-controller.
     Flux,
+    /// Helm.
+    Helm,
     /// kubelet and kube-scheduler, and the packages of a container runtime.
     Node,
 }
@@ -60,7 +62,7 @@ pub enum Group {
 impl Group {
     /// What the rings need that can run here.
     pub fn usual() -> Vec<Self> {
-        let mut groups = vec![Self::Pulumi, Self::K8s, Self::Flux];
+        let mut groups = vec![Self::Pulumi, Self::K8s, Self::Flux, Self::Helm];
         if node_packages::obstacle().is_none() {
             groups.push(Self::Node);
         }
@@ -101,6 +103,7 @@ pub fn make(place: &Place, groups: &[Group], pinned: bool) -> Result<()> {
             Group::Pulumi => pulumi(place, &folder, pinned)?,
             Group::K8s => k8s_tools::control_plane(place, &folder)?,
             Group::Flux => flux_tools::make(place, &folder)?,
+            Group::Helm => helm_tools::make(place, &folder)?,
             Group::Node => k8s_tools::node(place, &folder)?,
         }
     }
