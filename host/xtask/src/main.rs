@@ -3,6 +3,7 @@
 mod agent_static;
 mod bench;
 mod binaries;
+mod chart;
 mod ci;
 mod crds;
 mod doctor;
@@ -29,7 +30,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::place::Place;
 use crate::rings::Ring;
 use crate::tally::Tally;
@@ -115,6 +116,14 @@ enum Subject {
         #[arg(long)]
         check: bool,
     },
+    /// Bring what the chart is made from, and deploy/quickstart, which is made from the chart, up to date.
+    ///
+    /// The rules of deploy/rbac go into the chart; install.yaml is what `helm template` prints.
+    Chart {
+        /// Write nothing: fail if a file is not what its sources give.
+        #[arg(long)]
+        check: bool,
+    },
     /// Everything a change must pass: formatting, lints, licences, generated files, tests.
     Ci,
     /// Verify that committed generated files fit their sources.
@@ -163,9 +172,14 @@ fn perform(command: Subject) -> Result<Option<Tally>> {
         Subject::Quickstart { destroy } => quickstart::deploy(&place, destroy)?,
         Subject::Bench { arguments } => bench::run_all(&place, &arguments)?,
         Subject::Crds { check } => crds::make(&place, check)?,
+        Subject::Chart { check } => chart::make(&place, check)?,
         Subject::Ci => return ci::run_all(&place).map(Some),
         Subject::CheckGenerated => {
             ci::check_generated(&place)?;
+            match chart::make(&place, true) {
+                Err(error @ Error::MissingProgram { .. }) => println!("SKIP: {error}"),
+                made => made?,
+            }
             println!("generated files are current");
         }
     }
