@@ -11,6 +11,7 @@ mod error;
 mod flux_tools;
 mod go_tool;
 mod helm_tools;
+mod image;
 mod k8s_tools;
 mod node_packages;
 mod place;
@@ -81,6 +82,11 @@ enum Subject {
     ///
     /// Needs `musl-gcc` (Debian and Ubuntu: musl-tools). Says where the file is and how large.
     AgentStatic,
+    /// Make the operator's image as an OCI archive, with no daemon, and the list of what is in it (SPDX).
+    ///
+    /// The binaries, the components, and git, ssh, certificates and the C library of this machine's Debian. The same
+    /// sources and packages give the same bytes.
+    Image(image::Options),
     /// Run the tests of all rings and count them.
     ///
     /// Ring 1 is units, components and hostile input; ring 2 the simulator; ring 3 the real
@@ -168,6 +174,7 @@ fn perform(command: Subject) -> Result<Option<Tally>> {
         Subject::Plugins { check } => plugins::make(&place, check)?,
         Subject::Build => binaries::make(&place)?,
         Subject::AgentStatic => agent_static::make(&place)?,
+        Subject::Image(options) => image::make(&place, &options)?,
         Subject::Test { rings, filters } => return test::run(&place, &rings, &filters).map(Some),
         Subject::Quickstart { destroy } => quickstart::deploy(&place, destroy)?,
         Subject::Bench { arguments } => bench::run_all(&place, &arguments)?,
