@@ -225,10 +225,18 @@ Exit codes: 0 all are Healthy or Suspended, 1 some are not, 2 a file is wrong."
             Stack, Program, Workspace and Update, under the names and versions of the Pulumi Kubernetes Operator: they \
             take the place of its definitions, and objects that exist stay as they are.",
         after_help = "Examples:
-  windlass crds | kubectl apply -f -
+  windlass crds | kubectl apply --server-side --force-conflicts -f -
+  windlass crds --apply                    the same without kubectl, and waits until they are served
   windlass crds --dir deploy/crds          one file each"
     )]
     Crds {
+        /// Apply the definitions to the cluster, server-side, and wait until they are served. The cluster is that of the
+        /// pod this runs in, else of the kubeconfig.
+        #[arg(long, conflicts_with_all = ["dir", "output"])]
+        apply: bool,
+        /// File that names the cluster.
+        #[arg(long, value_name = "FILE", requires = "apply")]
+        kubeconfig: Option<PathBuf>,
         /// Write one file for each definition into this directory, and print their names.
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,

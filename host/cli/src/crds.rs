@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use windlass_api::crd;
 
 use crate::args::Document;
-use crate::error::{AtPath, Result};
+use crate::error::{AtPath, Error, Result};
 use crate::print;
 
 /// Prints the definitions, or writes one file each into `directory`.
@@ -24,6 +24,20 @@ pub fn crds(directory: Option<&Path>, output: Document) -> Result<ExitCode> {
             }
         }
         None => print::out(&crd::text(output.into()))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Applies the definitions to a cluster and names those that are served.
+///
+/// # Errors
+/// `Cluster` when there is none, or when it does not take or serve a definition.
+pub async fn apply(kubeconfig: Option<&Path>) -> Result<ExitCode> {
+    let names = windlass_kube::define(kubeconfig)
+        .await
+        .map_err(|error| Error::Cluster(error.to_string()))?;
+    for name in names {
+        print::line(&format!("{name} is applied and served"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -99,7 +99,12 @@ async fn run(command: Command, screen: MultiProgress) -> Result<ExitCode> {
             plugins,
             output,
         } => health::health(&files, argocd_cm.as_deref(), &plugins, output).await,
-        Command::Crds { dir, output } => crds::crds(dir.as_deref(), output),
+        Command::Crds {
+            apply: true,
+            kubeconfig,
+            ..
+        } => crds::apply(kubeconfig.as_deref()).await,
+        Command::Crds { dir, output, .. } => crds::crds(dir.as_deref(), output),
         Command::Version { output } => version(output),
         Command::FetchWorker => Ok(windlass_fetch::worker::main()),
     }

@@ -77,7 +77,7 @@ pub async fn check(cluster: &Cluster) -> Result<(), DefinitionError> {
 }
 
 /// Whether the API server serves the kind; if not, what it says.
-fn served(definition: &CustomResourceDefinition) -> Result<(), String> {
+pub(crate) fn served(definition: &CustomResourceDefinition) -> Result<(), String> {
     let status = definition.status.as_ref();
     let conditions = status.and_then(|status| status.conditions.as_deref());
     let of = |type_: &str| {

@@ -10,6 +10,7 @@ mod api_server;
 mod cache;
 mod certificates;
 mod config;
+mod define;
 mod definitions;
 mod digests;
 mod events;
@@ -35,6 +36,7 @@ mod world;
 mod write;
 
 pub use config::OperatorConfig;
+pub use define::{DefineError, define};
 pub use lease::LeaseSettings;
 pub use operator::{Operator, OperatorError};
 pub use serve::ServeConfig;

@@ -321,7 +321,9 @@ fn metered<T>(inner: Arc<T>, counters: &Counters) -> Arc<Metered<T>> {
 
 /// A client of the cluster that the file names, and where its API server is; without a file that of the pod this runs in,
 /// else of the usual kubeconfig.
-async fn client(kubeconfig: Option<&Path>) -> Result<(Client, http::Uri), OperatorError> {
+pub(crate) async fn client(
+    kubeconfig: Option<&Path>,
+) -> Result<(Client, http::Uri), OperatorError> {
     let mut config = match kubeconfig {
         Some(path) => {
             let named = |error: kube::config::KubeconfigError| {

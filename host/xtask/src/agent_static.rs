@@ -7,17 +7,27 @@ use crate::error::Result;
 use crate::place::Place;
 use crate::process::{cargo, run};
 
-/// Runs beside whatever C library the user's image has, or none.
-const TARGET: &str = "x86_64-unknown-linux-musl";
-
 /// Builds the agent without any shared library; tells where it is and how large.
 ///
 /// # Errors
 /// When it does not compile: the Rust target or the C compiler for it (`musl-gcc`, Debian's
 /// musl-tools) may be missing.
 pub fn make(place: &Place) -> Result<()> {
+    let built = make_for(place, "x86_64")?;
+    let bytes = built.metadata().map_or(0, |m| m.len());
+    println!("{} ({:.1} MB)", built.display(), bytes as f64 / 1e6);
+    Ok(())
+}
+
+/// Builds it for a kind of machine, as Rust names it, and gives where it is. It runs beside whatever C library the user's
+/// image has, or none.
+///
+/// # Errors
+/// As `make`.
+pub fn make_for(place: &Place, machine: &str) -> Result<PathBuf> {
+    let target = format!("{machine}-unknown-linux-musl");
     let why = "the agent in a pod is linked without the image's C library";
-    doctor::rust_target(place, TARGET, why)?;
+    doctor::rust_target(place, &target, why)?;
     let mut build = cargo();
     build.current_dir(&place.root).args([
         "build",
@@ -25,19 +35,14 @@ pub fn make(place: &Place) -> Result<()> {
         "-p",
         "windlass-agent",
         "--target",
-        TARGET,
+        &target,
     ]);
+    if machine != std::env::consts::ARCH {
+        let variable = target.to_uppercase().replace('-', "_");
+        let linker = format!("{machine}-linux-musl-gcc");
+        build.env(format!("CARGO_TARGET_{variable}_LINKER"), linker);
+    }
     run(&mut build)?;
-    let built = binary(place);
-    let bytes = built.metadata().map_or(0, |m| m.len());
-    println!("{} ({:.1} MB)", built.display(), bytes as f64 / 1e6);
-    Ok(())
-}
-
-fn binary(place: &Place) -> PathBuf {
-    place
-        .target
-        .join(TARGET)
-        .join("release")
-        .join("windlass-agent")
+    let folder = place.target.join(target).join("release");
+    Ok(folder.join("windlass-agent"))
 }

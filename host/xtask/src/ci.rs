@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::chart;
 use crate::crds;
 use crate::doctor::{WASM_TARGET, wasm_target};
 use crate::error::{AtPath, Error, Result};
@@ -35,6 +36,10 @@ pub fn run_all(place: &Place) -> Result<Tally> {
         step(place, &["fmt", "--all", "--", "--check"])
     });
     steps.take("generated files", || outcome(check_generated(place)));
+    steps.take("the chart's files", || match chart::make(place, true) {
+        Err(missing @ Error::MissingProgram { .. }) => End::Skipped(missing.to_string()),
+        made => outcome(made),
+    });
     steps.take("clippy", || {
         step(
             place,

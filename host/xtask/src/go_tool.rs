@@ -28,6 +28,8 @@ pub struct GoTool {
 pub enum Part {
     /// `v1.2.3`
     Whole,
+    /// This, whatever the version is.
+    Text(&'static str),
     /// `1`
     Major,
     /// `2`
@@ -39,6 +41,7 @@ impl Part {
         let mut numbers = version.trim_start_matches('v').split('.');
         match self {
             Self::Whole => version,
+            Self::Text(text) => text,
             Self::Major => numbers.next().unwrap_or_default(),
             Self::Minor => numbers.nth(1).unwrap_or_default(),
         }

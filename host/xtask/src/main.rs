@@ -3,12 +3,15 @@
 mod agent_static;
 mod bench;
 mod binaries;
+mod chart;
 mod ci;
 mod crds;
 mod doctor;
 mod error;
 mod flux_tools;
 mod go_tool;
+mod helm_tools;
+mod image;
 mod k8s_tools;
 mod lua_tools;
 mod node_packages;
@@ -29,7 +32,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::place::Place;
 use crate::rings::Ring;
 use crate::tally::Tally;
@@ -53,11 +56,11 @@ enum Subject {
     /// Says one sentence for each thing that is missing: what, what for, how to get it. Adds the
     /// Rust target for components by itself.
     Doctor,
-    /// Make in target/tools what the tests need: `pulumi`, Kubernetes' programs, Flux's source-controller.
+    /// Make in target/tools what the tests need: `pulumi`, Kubernetes' programs, Flux's source-controller, Helm.
     ///
     /// Takes the pulumi on PATH when it is new enough and has pulumi-language-yaml beside it or on
-    /// PATH; else builds the versions pinned in tests/tools/pulumi with Go. etcd, Kubernetes and
-    /// Flux are always built, as pinned in tests/tools/k8s and tests/tools/flux. That takes some
+    /// PATH; else builds the versions pinned in tests/tools/pulumi with Go. etcd, Kubernetes,
+    /// Flux and Helm are always built, as pinned in tests/tools/k8s, flux and helm. That takes some
     /// minutes the first time and nothing after. `node` also installs the packages of a container
     /// runtime, with apt-get as root; it is the only group that does, and is made if it is named or
     /// if nothing is missing.
@@ -80,6 +83,11 @@ enum Subject {
     ///
     /// Needs `musl-gcc` (Debian and Ubuntu: musl-tools). Says where the file is and how large.
     AgentStatic,
+    /// Make the operator's image as an OCI archive, with no daemon, and the list of what is in it (SPDX).
+    ///
+    /// The binaries, the components, and git, ssh, certificates and the C library of this machine's Debian. The same
+    /// sources and packages give the same bytes.
+    Image(image::Options),
     /// Run the tests of all rings and count them.
     ///
     /// Ring 1 is units, components and hostile input; ring 2 the simulator; ring 3 the real
@@ -112,6 +120,14 @@ enum Subject {
     /// Make the CustomResourceDefinitions in deploy/crds from the types in host/api.
     Crds {
         /// Write nothing: fail if deploy/crds is not what the types give.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Bring what the chart is made from, and deploy/quickstart, which is made from the chart, up to date.
+    ///
+    /// The rules of deploy/rbac go into the chart; install.yaml is what `helm template` prints.
+    Chart {
+        /// Write nothing: fail if a file is not what its sources give.
         #[arg(long)]
         check: bool,
     },
@@ -159,13 +175,19 @@ fn perform(command: Subject) -> Result<Option<Tally>> {
         Subject::Plugins { check } => plugins::make(&place, check)?,
         Subject::Build => binaries::make(&place)?,
         Subject::AgentStatic => agent_static::make(&place)?,
+        Subject::Image(options) => image::make(&place, &options)?,
         Subject::Test { rings, filters } => return test::run(&place, &rings, &filters).map(Some),
         Subject::Quickstart { destroy } => quickstart::deploy(&place, destroy)?,
         Subject::Bench { arguments } => bench::run_all(&place, &arguments)?,
         Subject::Crds { check } => crds::make(&place, check)?,
+        Subject::Chart { check } => chart::make(&place, check)?,
         Subject::Ci => return ci::run_all(&place).map(Some),
         Subject::CheckGenerated => {
             ci::check_generated(&place)?;
+            match chart::make(&place, true) {
+                Err(error @ Error::MissingProgram { .. }) => println!("SKIP: {error}"),
+                made => made?,
+            }
             println!("generated files are current");
         }
     }

@@ -85,6 +85,11 @@ impl Place {
         self.root.join("tests/tools/lua-oracle")
     }
 
+    /// The Go module that pins Helm.
+    pub fn helm_module(&self) -> PathBuf {
+        self.root.join("tests/tools/helm")
+    }
+
     /// `path` as a person in the workspace's root would type it.
     pub fn shown<'a>(&self, path: &'a Path) -> std::path::Display<'a> {
         path.strip_prefix(&self.root).unwrap_or(path).display()

@@ -40,8 +40,8 @@ impl Ring {
         match self {
             Self::Units => &[Group::Lua],
             Self::Simulator => &[],
-            Self::Real => &[Group::Pulumi, Group::K8s, Group::Flux],
-            Self::Node => &[Group::Pulumi, Group::K8s, Group::Node],
+            Self::Real => &[Group::Pulumi, Group::K8s, Group::Flux, Group::Helm],
+            Self::Node => &[Group::Pulumi, Group::K8s, Group::Helm, Group::Node],
         }
     }
 
@@ -49,7 +49,7 @@ impl Ring {
     /// `tests/`; `None` are the unit tests of a library or binary.
     pub fn of(package: &str, file: Option<&str>) -> Self {
         match package {
-            "windlass-operator" if file == Some("node") => Self::Node,
+            "windlass-operator" if matches!(file, Some("node" | "helm")) => Self::Node,
             "windlass-sim" => Self::Simulator,
             "windlass-e2e" | "windlass-operator" => Self::Real,
             // Their integration tests start real processes; their unit tests do not.
@@ -85,6 +85,7 @@ mod tests {
     #[test]
     fn only_tests_of_a_real_node_need_root() {
         assert_eq!(Ring::of("windlass-operator", Some("node")), Ring::Node);
+        assert_eq!(Ring::of("windlass-operator", Some("helm")), Ring::Node);
         assert_eq!(Ring::of("windlass-operator", Some("pods")), Ring::Real);
         assert_eq!(Ring::of("windlass-operator", None), Ring::Real);
     }

@@ -15,7 +15,7 @@ use crate::node_packages;
 use crate::place::Place;
 use crate::process::{capture, find_on_path, spelled};
 use crate::version::Version;
-use crate::{flux_tools, k8s_tools, lua_tools};
+use crate::{flux_tools, helm_tools, k8s_tools, lua_tools};
 
 /// The oldest CLI that we accept from PATH. The agent takes older ones, but tests compare with what
 /// the pinned one prints; this leaves a little room below it. No version in between has been tried.
@@ -55,6 +55,8 @@ pub enum Group {
     Flux,
     /// Argo CD's interpreter of health scripts.
     Lua,
+    /// Helm.
+    Helm,
     /// kubelet and kube-scheduler, and the packages of a container runtime.
     Node,
 }
@@ -62,7 +64,7 @@ pub enum Group {
 impl Group {
     /// What the rings need that can run here.
     pub fn usual() -> Vec<Self> {
-        let mut groups = vec![Self::Pulumi, Self::K8s, Self::Flux, Self::Lua];
+        let mut groups = vec![Self::Pulumi, Self::K8s, Self::Flux, Self::Helm, Self::Lua];
         if node_packages::obstacle().is_none() {
             groups.push(Self::Node);
         }
@@ -104,6 +106,7 @@ pub fn make(place: &Place, groups: &[Group], pinned: bool) -> Result<()> {
             Group::K8s => k8s_tools::control_plane(place, &folder)?,
             Group::Flux => flux_tools::make(place, &folder)?,
             Group::Lua => lua_tools::make(place, &folder)?,
+            Group::Helm => helm_tools::make(place, &folder)?,
             Group::Node => k8s_tools::node(place, &folder)?,
         }
     }

@@ -250,6 +250,11 @@ impl RealNode {
         NAME
     }
 
+    /// The node's address, by which pods reach what this machine serves to everybody.
+    pub fn address(&self) -> std::net::Ipv4Addr {
+        self.bridge.address()
+    }
+
     /// Makes images from an archive known to the container runtime.
     async fn import(&self, archive: &Path) -> Result<()> {
         let path = archive.display().to_string();

@@ -2,6 +2,7 @@
 //! Stacks, a directory for their state.
 
 pub mod exposition;
+pub mod helm;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -85,8 +86,25 @@ impl Operator {
 }
 
 impl<K> Operator<K> {
-    /// What belongs to an operator, on a cluster that is there.
+    /// What belongs to an operator, on a cluster that is there: the definitions, and a namespace for its lease.
     async fn on(plane: ControlPlane, kubelet: K) -> Operator<K> {
+        let crds = workspace_root().join("deploy/crds");
+        let applied = plane
+            .kubectl(&["apply", "--server-side", "-f", &crds.display().to_string()])
+            .await;
+        assert!(
+            applied.status.success(),
+            "{}",
+            String::from_utf8_lossy(&applied.stderr)
+        );
+        served(&plane).await;
+        let made = plane.kubectl(&["create", "namespace", "operator"]).await;
+        assert!(made.status.success(), "{made:?}");
+        Self::without_definitions(plane, kubelet).await
+    }
+
+    /// A namespace for Stacks and a directory for their state, on a cluster that knows nothing of them yet.
+    async fn without_definitions(plane: ControlPlane, kubelet: K) -> Operator<K> {
         let dir = tempfile::Builder::new()
             .prefix("op")
             .tempdir()
@@ -98,19 +116,7 @@ impl<K> Operator<K> {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777))
                 .expect("permissions");
         }
-        let crds = workspace_root().join("deploy/crds");
-        let applied = plane
-            .kubectl(&["apply", "--server-side", "-f", &crds.display().to_string()])
-            .await;
-        assert!(
-            applied.status.success(),
-            "{}",
-            String::from_utf8_lossy(&applied.stderr)
-        );
-        served(&plane).await;
         let namespace = plane.namespace("apps").await;
-        let made = plane.kubectl(&["create", "namespace", "operator"]).await;
-        assert!(made.status.success(), "{made:?}");
         let (port, programs_port) = (free_port(), free_port());
         Operator {
             kubeconfig: plane.kubeconfig(),

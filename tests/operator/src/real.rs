@@ -27,15 +27,19 @@ impl Operator<RealNode> {
             .unwrap_or_else(|error| panic!("the images cannot be made: {error}"));
         let node = RealNode::start(&plane, images).await?;
         let mut operator = Self::on(plane, node).await;
-        operator.volume = CLAIM;
-        operator.apply(&operator.claim()).await;
-        let namespace = operator.namespace.clone();
-        let restricted = "pod-security.kubernetes.io/enforce=restricted";
-        operator
-            .kubectl(&["label", "namespace", &namespace, restricted])
-            .await;
+        operator.furnish().await;
         operator.launch();
         Some(operator)
+    }
+
+    /// Makes the namespace of the Stacks what those of the node's tests are: restricted, with a claim to their state.
+    pub(crate) async fn furnish(&mut self) {
+        self.volume = CLAIM;
+        self.apply(&self.claim()).await;
+        let namespace = self.namespace.clone();
+        let restricted = "pod-security.kubernetes.io/enforce=restricted";
+        self.kubectl(&["label", "namespace", &namespace, restricted])
+            .await;
     }
 
     /// The volume of the state, and the claim that the pods have to it.

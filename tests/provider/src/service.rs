@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `value` | given back as the output `value`; a change is an update |
 //! | `sleepMs` | create, update and delete take so long; the engine's Cancel ends the wait with an error |
+//! | `waitFile` | create, update and delete take until this file is there; Cancel as above |
 //! | `fail` | create and update fail with this text |
 //! | `failEnv` | create and update fail with the value of this variable |
 //! | `failDelete` | delete fails with this text |
@@ -26,6 +27,8 @@ use crate::proto::resource_provider_server::ResourceProvider;
 use crate::proto::*;
 
 const VERSION: &str = "0.1.0";
+/// How often an awaited file is looked for.
+const LOOK: Duration = Duration::from_millis(100);
 
 pub struct Provider {
     cancelled: watch::Sender<bool>,
@@ -47,6 +50,7 @@ fn schema() -> String {
     let inputs = serde_json::json!({
         "value": text("Given back."),
         "sleepMs": number("How long an operation takes, in milliseconds."),
+        "waitFile": text("An operation takes until this file is there."),
         "fail": text("Create and update fail with this."),
         "failEnv": text("Create and update fail with the value of this variable."),
         "failDelete": text("Delete fails with this."),
@@ -139,12 +143,17 @@ fn record(inputs: &Fields, operation: &str, urn: &str) -> Result<(), Status> {
 
 impl Provider {
     async fn take_time(&self, inputs: &Fields) -> Result<(), Status> {
-        let Some(ms) = number(inputs, "sleepMs") else {
-            return Ok(());
+        let pause = number(inputs, "sleepMs").map(|ms| Duration::from_millis(ms as u64));
+        let awaited = text(inputs, "waitFile").filter(|file| !file.is_empty());
+        let time = async {
+            tokio::time::sleep(pause.unwrap_or_default()).await;
+            while awaited.is_some_and(|file| !std::path::Path::new(file).exists()) {
+                tokio::time::sleep(LOOK).await;
+            }
         };
         let mut cancelled = self.cancelled.subscribe();
         tokio::select! {
-            () = tokio::time::sleep(Duration::from_millis(ms as u64)) => Ok(()),
+            () = time => Ok(()),
             _ = cancelled.wait_for(|c| *c) => Err(Status::cancelled("the operation was cancelled")),
         }
     }

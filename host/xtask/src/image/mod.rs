@@ -1,0 +1,307 @@
+//! `cargo xtask image`: the operator's image as an OCI archive, with no daemon and no registry.
+//!
+//! The same sources and packages give the same bytes: entries are sorted, times are those of the commit (or of
+//! SOURCE_DATE_EPOCH), owners are numbers. What is inside is told by a list beside it, in the form of SPDX.
+
+mod archive;
+mod debian;
+mod sbom;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::agent_static;
+use crate::doctor;
+use crate::error::{AtPath, Error, Result};
+use crate::place::{Place, write_atomically};
+use crate::plugins;
+use crate::process::{capture, cargo, find_on_path, run};
+use archive::{Image, Root};
+pub use debian::Package;
+
+/// The user of the operator's pods.
+const USER: u32 = 65532;
+/// Where the operator's own files are.
+const HOME: &str = "/opt/windlass";
+
+/// What to make.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// For which machines: linux/amd64 or linux/arm64; this one's if absent.
+    #[arg(long, value_name = "PLATFORM")]
+    platform: Option<Platform>,
+    /// From the binaries that `cargo xtask build` made, without their symbols and not compressed: for tests.
+    #[arg(long)]
+    debug_build: bool,
+    /// The image's name, with registry, without tag.
+    #[arg(
+        long,
+        default_value = "docker.io/windlass/windlass",
+        value_name = "NAME"
+    )]
+    name: String,
+    /// The image's tag; the version if absent.
+    #[arg(long, value_name = "TAG")]
+    tag: Option<String>,
+    /// Where the archive goes; <target>/image/windlass-VERSION-OS-ARCHITECTURE.oci.tar if absent. The list of its contents
+    /// goes beside it.
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// A kind of machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Platform {
+    #[value(name = "linux/amd64")]
+    Amd64,
+    #[value(name = "linux/arm64")]
+    Arm64,
+}
+
+impl Platform {
+    fn of_this_machine() -> Result<Self> {
+        match std::env::consts::ARCH {
+            "x86_64" => Ok(Self::Amd64),
+            "aarch64" => Ok(Self::Arm64),
+            other => Err(Error::Failed(format!(
+                "images are made for amd64 and arm64; this machine is {other}: name one with --platform"
+            ))),
+        }
+    }
+
+    /// As OCI, Go and Debian name it.
+    fn architecture(self) -> &'static str {
+        match self {
+            Self::Amd64 => "amd64",
+            Self::Arm64 => "arm64",
+        }
+    }
+
+    /// As Rust and GNU name it.
+    fn machine(self) -> &'static str {
+        match self {
+            Self::Amd64 => "x86_64",
+            Self::Arm64 => "aarch64",
+        }
+    }
+}
+
+/// Makes the archive and the list of its contents.
+///
+/// # Errors
+/// When something does not compile; when Debian's packages cannot be had; without a toolchain for another platform.
+pub fn make(place: &Place, options: &Options) -> Result<()> {
+    let here = Platform::of_this_machine()?;
+    let platform = options.platform.unwrap_or(here);
+    if platform != here {
+        can_cross(platform)?;
+    }
+    let folder = place.target.join("image");
+    std::fs::create_dir_all(&folder).at(&folder)?;
+    let binaries = if options.debug_build {
+        debug_binaries(place, &folder)?
+    } else {
+        release_binaries(place, platform, here)?
+    };
+    let packages = debian::packages(&folder.join("packages"), platform.architecture())?;
+    let (revision, time) = commit(place)?;
+    let version = env!("CARGO_PKG_VERSION");
+    let image = Image {
+        name: &options.name,
+        tag: options.tag.as_deref().unwrap_or(version),
+        architecture: platform.architecture(),
+        version,
+        revision: &revision,
+        time,
+        user: USER,
+        entrypoint: &format!("{HOME}/bin/windlass"),
+        compressed: !options.debug_build,
+    };
+    let layers = [system(&packages)?, own(place, &binaries)?];
+    let output = options.output.clone().unwrap_or_else(|| {
+        folder.join(format!(
+            "windlass-{version}-linux-{}.oci.tar",
+            platform.architecture()
+        ))
+    });
+    let written = archive::write(&image, &layers, &output)?;
+    let list = output.with_extension("spdx.json");
+    let text = sbom::list(place, &packages, &image, &written.digest)?;
+    write_atomically(&list, text.as_bytes())?;
+    println!(
+        "{} ({:.1} MB)",
+        output.display(),
+        written.bytes as f64 / 1e6
+    );
+    println!("{}:{} sha256:{}", image.name, image.tag, written.digest);
+    println!("{} ({} Debian packages)", list.display(), packages.len());
+    Ok(())
+}
+
+/// The programs of the image, as they were built.
+struct Binaries {
+    windlass: PathBuf,
+    agent: PathBuf,
+}
+
+fn debug_binaries(place: &Place, folder: &Path) -> Result<Binaries> {
+    let smaller = |name: &str| {
+        let (from, to) = (
+            place.binaries().join(name),
+            folder.join(format!("{name}.stripped")),
+        );
+        run(Command::new("strip").arg("-o").args([&to, &from]))?;
+        Ok(to)
+    };
+    Ok(Binaries {
+        windlass: smaller("windlass")?,
+        agent: smaller("windlass-agent")?,
+    })
+}
+
+fn release_binaries(place: &Place, platform: Platform, here: Platform) -> Result<Binaries> {
+    plugins::make(place, false)?;
+    let machine = platform.machine();
+    let agent = agent_static::make_for(place, machine)?;
+    let triple = format!("{machine}-unknown-linux-gnu");
+    let mut build = cargo();
+    build.current_dir(&place.root).args([
+        "build",
+        "--release",
+        "--locked",
+        "-p",
+        "windlass",
+        "--bin",
+        "windlass",
+    ]);
+    let mut folder = place.target.join("release");
+    if platform != here {
+        doctor::rust_target(place, &triple, "the operator is built for another machine")?;
+        let linker = format!("{machine}-linux-gnu-gcc");
+        let variable = format!(
+            "CARGO_TARGET_{}_LINKER",
+            triple.to_uppercase().replace('-', "_")
+        );
+        build.args(["--target", &triple]).env(variable, linker);
+        folder = place.target.join(triple).join("release");
+    }
+    run(&mut build)?;
+    Ok(Binaries {
+        windlass: folder.join("windlass"),
+        agent,
+    })
+}
+
+/// Whether this machine can build for another one.
+fn can_cross(platform: Platform) -> Result<()> {
+    let machine = platform.machine();
+    let compilers = [
+        format!("{machine}-linux-gnu-gcc"),
+        format!("{machine}-linux-musl-gcc"),
+    ];
+    let missing: Vec<_> = compilers
+        .into_iter()
+        .filter(|compiler| find_on_path(compiler, None).is_none())
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Error::MissingProgram {
+        program: missing.join(" and "),
+        why: "the image for another kind of machine is compiled with it",
+        how: "install a cross toolchain, or run this command on such a machine",
+    })
+}
+
+/// The commit and its time in seconds since the epoch; SOURCE_DATE_EPOCH wins over that.
+fn commit(place: &Place) -> Result<(String, u64)> {
+    let mut git = Command::new("git");
+    git.current_dir(&place.root)
+        .args(["log", "-1", "--format=%H %ct"]);
+    let told = capture(&mut git)?;
+    let (revision, time) = told.split_once(' ').unwrap_or((&told, "0"));
+    let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
+    let time = epoch.as_deref().unwrap_or(time);
+    let time = time.trim().parse().map_err(|_| {
+        Error::Failed(format!(
+            "SOURCE_DATE_EPOCH is {time:?}: write seconds since 1970 in digits"
+        ))
+    })?;
+    Ok((revision.to_owned(), time))
+}
+
+/// The layer of the system: Debian's files, and the few that installing its packages would make.
+fn system(packages: &[Package]) -> Result<Root> {
+    let mut root = Root::default();
+    for (link, target) in [
+        ("bin", "usr/bin"),
+        ("lib", "usr/lib"),
+        ("lib64", "usr/lib64"),
+    ] {
+        root.link(link, target);
+    }
+    let mut authorities = Vec::new();
+    for package in packages {
+        package.unpack(&mut root, &mut authorities)?;
+    }
+    root.file("etc/ssl/certs/ca-certificates.crt", 0o644, authorities);
+    let passwd = format!(
+        "root:x:0:0:root:/root:/sbin/nologin\nwindlass:x:{USER}:{USER}::/var/lib/windlass:/sbin/nologin\n"
+    );
+    root.file("etc/passwd", 0o644, passwd.into_bytes());
+    root.file(
+        "etc/group",
+        0o644,
+        format!("root:x:0:\nwindlass:x:{USER}:\n").into_bytes(),
+    );
+    root.file("etc/nsswitch.conf", 0o644, b"hosts: files dns\n".to_vec());
+    root.folder("tmp", 0o1777, 0);
+    root.folder("var/lib/windlass", 0o700, USER);
+    Ok(root)
+}
+
+/// The layer of the operator: its program, the agent for workspaces, the built-in components.
+fn own(place: &Place, binaries: &Binaries) -> Result<Root> {
+    let mut root = Root::default();
+    let read = |path: &Path| std::fs::read(path).at(path);
+    let home = HOME.trim_start_matches('/');
+    root.file(
+        &format!("{home}/bin/windlass"),
+        0o755,
+        read(&binaries.windlass)?,
+    );
+    root.file("windlass-agent", 0o755, read(&binaries.agent)?);
+    let list = place.plugins().join("digests.json");
+    root.file(&format!("{home}/plugins/digests.json"), 0o644, read(&list)?);
+    for name in plugins::BUILT_IN {
+        let file = format!("{name}.wasm");
+        let path = place.plugins().join(&file);
+        root.file(&format!("{home}/plugins/{file}"), 0o644, read(&path)?);
+    }
+    let licence = place.root.join("LICENSE");
+    root.file("usr/share/doc/windlass/LICENSE", 0o644, read(&licence)?);
+    Ok(root)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_machine_needs_a_toolchain_or_one_sentence() {
+        let Ok(here) = Platform::of_this_machine() else {
+            return;
+        };
+        let other = match here {
+            Platform::Amd64 => Platform::Arm64,
+            Platform::Arm64 => Platform::Amd64,
+        };
+        if let Err(error) = can_cross(other) {
+            let said = error.to_string();
+            assert!(
+                said.contains(other.machine()) && said.contains("cross toolchain"),
+                "{said}"
+            );
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The chart under the real `helm`: on any control plane, and on a real node with the operator in a container.
+
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use windlass_cluster::node::image::{self, Layer, NodeImage};
+use windlass_cluster::{ControlPlane, Options, RealNode, skip, tools_folder};
+use windlass_e2e::world::{plugin_dir, workspace_root};
+
+use crate::{Operator, PULUMI_IMAGE, backend};
+
+/// The operator's image without its tag, of which there are two with the same content.
+pub const REGISTRY: &str = "test.example";
+pub const REPOSITORY: &str = "windlass/windlass";
+pub const TAGS: [&str; 2] = ["one", "two"];
+/// The namespace of releases.
+pub const NAMESPACE: &str = "operator";
+/// A name of the API server that its certificate has.
+const API_SERVER: &str = "kubernetes.default.svc";
+
+/// The chart.
+pub fn chart() -> PathBuf {
+    workspace_root().join("deploy/helm/windlass")
+}
+
+/// Whether `helm` is there; says visibly if it is not.
+pub fn is_there() -> Option<()> {
+    if tools_folder().join("helm").is_file() {
+        return Some(());
+    }
+    skip("helm is not built; `cargo xtask tools helm` makes it");
+    None
+}
+
+/// Runs `helm` on a cluster, with an input.
+pub async fn helm(plane: &ControlPlane, arguments: &[&str], input: &[u8]) -> Output {
+    use tokio::io::AsyncWriteExt as _;
+    let home = plane.folder().join("helm");
+    let mut command = tokio::process::Command::new(tools_folder().join("helm"));
+    command
+        .args(arguments)
+        .env("KUBECONFIG", plane.kubeconfig())
+        .env("HOME", &home)
+        .env("HELM_CACHE_HOME", home.join("cache"))
+        .env("HELM_CONFIG_HOME", home.join("config"))
+        .env("HELM_DATA_HOME", home.join("data"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    let mut child = command.spawn().expect("helm");
+    let mut stdin = child.stdin.take().expect("its input");
+    // One that does not read its input may end before it is written.
+    let _ = stdin.write_all(input).await;
+    drop(stdin);
+    child.wait_with_output().await.expect("helm")
+}
+
+impl Operator<RealNode> {
+    /// A node that has the images of an operator and of workspaces, and no operator; None with a visible reason where
+    /// something is not at hand.
+    pub async fn prepare_for_helm() -> Option<Operator<RealNode>> {
+        is_there()?;
+        let provider = backend::provider()?;
+        RealNode::possible()?;
+        let options = Options {
+            node_monitor_grace: Duration::from_secs(30),
+            // Pods reach it by the node's address.
+            apiserver_arguments: vec!["--bind-address=0.0.0.0".to_owned()],
+            ..Options::default()
+        };
+        let plane = ControlPlane::start_with(options).await?;
+        let images = images(provider).unwrap_or_else(|error| panic!("no images: {error}"));
+        let node = RealNode::start(&plane, images).await?;
+        let mut operator = Self::without_definitions(plane, node).await;
+        operator.furnish().await;
+        let made = ["create", "namespace", NAMESPACE];
+        operator.kubectl(&made).await;
+        let restricted = "pod-security.kubernetes.io/enforce=restricted";
+        operator
+            .kubectl(&["label", "namespace", NAMESPACE, restricted])
+            .await;
+        Some(operator)
+    }
+
+    /// Runs `helm` and gives what it says.
+    ///
+    /// # Panics
+    /// When it fails, with what it says and what the operator's pods said.
+    pub async fn helm(&self, arguments: &[&str], values: &Value) -> String {
+        let input = values.to_string();
+        let output = helm(&self.plane, arguments, input.as_bytes()).await;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            panic!("helm {arguments:?}: {said}\n{}", self.of_pods().await);
+        }
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// The values without which nothing runs here: the image, and where the API server is, for no Service answers.
+    pub fn values(&self, tag: &str) -> Value {
+        serde_json::json!({
+            "image": {"registry": REGISTRY, "repository": REPOSITORY, "tag": tag, "pullPolicy": "Never"},
+            "controller": {"workspaceImage": PULUMI_IMAGE},
+            "hostAliases": [{"ip": self.kubelet.address(), "hostnames": [API_SERVER]}],
+            "extraEnv": [
+                {"name": "KUBERNETES_SERVICE_HOST", "value": API_SERVER},
+                {"name": "KUBERNETES_SERVICE_PORT", "value": self.plane.port().to_string()},
+            ],
+        })
+    }
+
+    /// Pods of the operator itself, and what they said.
+    pub async fn of_pods(&self) -> String {
+        let mut text = String::new();
+        for arguments in [
+            &["get", "pods,jobs,events", "-o", "wide"][..],
+            &["describe", "pods"],
+            &[
+                "logs",
+                "--all-containers",
+                "--prefix",
+                "--tail=200",
+                "-l",
+                "app.kubernetes.io/part-of=windlass",
+            ],
+        ] {
+            let all = [&["-n", NAMESPACE], arguments].concat();
+            let output = self.plane.kubectl(&all).await;
+            text += &String::from_utf8_lossy(&output.stdout);
+            text += &String::from_utf8_lossy(&output.stderr);
+        }
+        text
+    }
+}
+
+/// Those of a workspace, and the operator's, made from the programs that the tests use.
+fn images(provider: PathBuf) -> windlass_cluster::Result<Vec<NodeImage>> {
+    let windlass = backend::binaries().join("windlass");
+    let agent = backend::binaries().join("windlass-agent");
+    let mut layer = Layer::default()
+        .text(
+            "/etc/passwd",
+            "root:x:0:0:root:/root:/bin/sh\nwindlass:x:65532:65532::/tmp:/bin/sh\n",
+        )
+        .text("/etc/nsswitch.conf", "hosts: files dns\n")
+        .program("/opt/windlass/bin/windlass", &windlass)?
+        .program("/windlass-agent", &agent)?;
+    let files = std::fs::read_dir(plugin_dir())
+        .into_iter()
+        .flatten()
+        .flatten();
+    for path in files
+        .map(|entry| entry.path())
+        .filter(|path| path.is_file())
+    {
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        layer = layer.file(&format!("/opt/windlass/plugins/{name}"), &path);
+    }
+    let operator = |tag: &&str| {
+        NodeImage::new(
+            &format!("{REGISTRY}/{REPOSITORY}:{tag}"),
+            std::slice::from_ref(&layer),
+        )
+        .with_user(65532)
+        .with_entrypoint(&["/opt/windlass/bin/windlass"])
+    };
+    let mut images: Vec<_> = TAGS.iter().map(operator).collect();
+    images.extend(image::usual(crate::AGENT_IMAGE, PULUMI_IMAGE, &[provider])?);
+    Ok(images)
+}
