@@ -20,6 +20,9 @@ pub const BUILT_IN: [&str; 6] = [
     "health-argocd",
 ];
 
+/// Examples that are components of this workspace; the tests build them.
+pub const EXAMPLES: [&str; 2] = ["source-s3", "source-oci"];
+
 /// The profile of Cargo.toml that makes them small and deterministic.
 const PROFILE: &str = "component";
 

@@ -50,7 +50,7 @@ impl Ring {
         match package {
             "windlass-operator" if file == Some("node") => Self::Node,
             "windlass-sim" => Self::Simulator,
-            "windlass-e2e" | "windlass-operator" => Self::Real,
+            "windlass-author" | "windlass-e2e" | "windlass-operator" => Self::Real,
             // Their integration tests start real processes; their unit tests do not.
             "windlass"
             | "windlass-agent"
