@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use windlass_engine::Key;
 use windlass_local::ProgressPace;
 
+use crate::plugin_args::PluginCommand;
 use crate::run_args::OperatorArgs;
 
 /// The whole command line.
@@ -191,7 +192,7 @@ pub enum Command {
         #[command(flatten)]
         data: DataDir,
     },
-    /// List, check and run plugins (WebAssembly components).
+    /// Write, check, measure, install and list plugins (WebAssembly components).
     #[command(subcommand, arg_required_else_help = true)]
     Plugin(PluginCommand),
     /// Judge the health of objects in files, as the health plugins do.
@@ -321,87 +322,6 @@ pub struct Plugins {
     /// What plugins that are not built in may do: digests, hosts, kinds, limits, config (YAML).
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum PluginCommand {
-    /// List plugins: served or not, what they provide, why not.
-    List {
-        #[command(flatten)]
-        plugins: Plugins,
-        #[arg(short, long, value_enum, default_value_t)]
-        output: Output,
-    },
-    /// Load one file exactly as `local` and the operator do, and say what is wrong with it.
-    #[command(after_help = "Examples:
-  windlass plugin check target/wasm32-wasip2/release/source_oci.wasm
-  windlass plugin check source-oci.wasm --policy policy.yaml")]
-    Check {
-        /// The component.
-        file: PathBuf,
-        #[arg(long, value_name = "FILE")]
-        /// What the plugin may do. Without it: nothing beyond log and config, unless the file is a built-in.
-        policy: Option<PathBuf>,
-        #[arg(short, long, value_enum, default_value_t)]
-        output: Output,
-    },
-    /// Call one function of a plugin with the host code and limits of production.
-    #[command(
-        after_help = "INPUT is a manifest for validate, watches, resolve, open and assess (its first Stack, or \
-the one that --stack names; for assess any object); Secrets and other objects in the same file answer the plugin's \
-questions. For classify it is the JSON of a run's outcome, for replay a transcript.
-
-Examples:
-  windlass plugin run source-git.wasm resolve stack.yaml
-  windlass plugin run source-git.wasm resolve stack.yaml --save resolve.json
-  windlass plugin run source-git.wasm replay resolve.json
-  windlass plugin run health-argocd.wasm assess stack.yaml"
-    )]
-    Run(RunArgs),
-}
-
-#[derive(Debug, Args)]
-pub struct RunArgs {
-    /// The component.
-    pub file: PathBuf,
-    /// What is asked of it.
-    #[arg(value_enum)]
-    pub function: Function,
-    /// The manifest or JSON file to ask about; `-` reads stdin.
-    pub input: PathBuf,
-    /// The Stack in INPUT: NAME or NAMESPACE/NAME.
-    #[arg(long)]
-    pub stack: Option<Key>,
-    /// Source type or backend scheme, where the plugin provides several.
-    #[arg(long, value_name = "NAME")]
-    pub provides: Option<String>,
-    /// Keep the transcript (questions, answers, result; secrets by name) in this file.
-    #[arg(long, value_name = "FILE")]
-    pub save: Option<PathBuf>,
-    /// What the plugin may do.
-    #[arg(long, value_name = "FILE")]
-    pub policy: Option<PathBuf>,
-    #[arg(short, long, value_enum, default_value_t)]
-    pub output: Output,
-}
-
-/// A function of the contract.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Function {
-    /// source: what is wrong with a Stack.
-    Validate,
-    /// source: objects whose change resolves again.
-    Watches,
-    /// source: the revision and where the program is.
-    Resolve,
-    /// backend: the canonical stack name and its environment.
-    Open,
-    /// backend: why a run failed.
-    Classify,
-    /// health: the verdict on an object.
-    Assess,
-    /// Run a transcript again.
-    Replay,
 }
 
 fn default_parallel() -> usize {

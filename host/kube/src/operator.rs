@@ -369,6 +369,7 @@ fn network(config: &OperatorConfig, api_server: &ApiServer) -> Network {
     Network {
         loopback: config.allow_loopback,
         api_server: api_server.texts(),
+        scripted: false,
     }
 }
 

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use windlass_sdk::{ErrorClass, Fault};
 
+use crate::signature::SignatureError;
+
 /// Why a file is not served.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
@@ -21,6 +23,8 @@ pub enum LoadError {
     DigestMismatch { wants: String, has: String },
     #[error("{name} is a built-in's name, and the file is not that built-in")]
     BuiltinName { name: String },
+    #[error("the policy wants the file signed: {0}")]
+    Signature(SignatureError),
     #[error("the policy names no digest, and {grants} needs one")]
     DigestRequired { grants: String },
     #[error("wants windlass:plugin@{wants}, this host provides {has}: {help}")]
@@ -58,6 +62,7 @@ impl LoadError {
             LoadError::Invalid(_) => "Invalid",
             LoadError::DigestMismatch { .. } => "DigestMismatch",
             LoadError::BuiltinName { .. } => "BuiltinName",
+            LoadError::Signature(_) => "Signature",
             LoadError::DigestRequired { .. } => "DigestRequired",
             LoadError::ContractVersion { .. } => "ContractVersion",
             LoadError::ImportsDenied { .. } => "ImportsDenied",

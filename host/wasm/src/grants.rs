@@ -78,6 +78,7 @@ impl Grants {
             file_urls,
             audiences,
             digest: _,
+            public_key: _,
             limits: _,
             config: _,
         } = policy;

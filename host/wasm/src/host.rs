@@ -12,11 +12,11 @@ use crate::cache::Cache;
 use crate::call::{Call, Output};
 use crate::egress::{self, Network};
 use crate::engine::engine;
-use crate::error::PluginError;
+use crate::error::{LoadError, PluginError};
 use crate::evaluate::{Evaluation, Evaluator, Subject};
 use crate::grants::Builtins;
 use crate::guest;
-use crate::load::{CodeCache, Loader, Plugin};
+use crate::load::{CodeCache, Examined, Loader, Plugin};
 use crate::outside::{Credential, Outside, Scope};
 use crate::policy::Policy;
 use crate::registry::{PluginStatus, Set};
@@ -183,6 +183,17 @@ impl PluginHost {
         let set = self.0.set.load();
         let plugin = set.find(&format!("health:{kind}")).ok()?;
         Some(plugin.name.clone())
+    }
+
+    /// What a file says of itself, whatever the policy. `name` is the one that it would be installed by.
+    ///
+    /// # Errors
+    /// What keeps it from being served under every policy.
+    pub async fn examine(&self, file: PathBuf, name: &str) -> Result<Examined, LoadError> {
+        let (inner, name) = (self.0.clone(), name.to_owned());
+        tokio::task::spawn_blocking(move || inner.loader.examine(&file, &name))
+            .await
+            .unwrap_or_else(|error| Err(LoadError::Unreadable(error.to_string())))
     }
 
     /// Evaluations so far, by plugin, function and result.

@@ -5,6 +5,7 @@
 //! `load`.
 
 mod answer;
+mod bench;
 mod breaker;
 mod cache;
 mod call;
@@ -25,18 +26,22 @@ pub mod outside;
 mod policy;
 mod redact;
 mod registry;
+mod signature;
 pub mod tally;
 mod threads;
 mod transcript;
 mod vault;
 
+pub use bench::Measured;
 pub use call::{Call, Output};
 pub use egress::{Checked, EgressError, Network};
 pub use error::{LoadError, PluginError};
 pub use grants::{Builtins, Grants};
 pub use host::{Evaluated, HostError, HostOptions, PluginHost, Resolved, Work};
 pub use limits::Limits;
+pub use load::{Examined, digest};
 pub use outside::{Credential, Outside, Scope, SecretValue};
 pub use policy::{PluginPolicy, Policy, PolicyError};
 pub use registry::PluginStatus;
+pub use signature::{SignatureError, SigningKey, signature_of, verify};
 pub use transcript::{Failed, Transcript};

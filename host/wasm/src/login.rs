@@ -100,6 +100,7 @@ mod tests {
         let network = Network {
             loopback: false,
             api_server: vec!["10.96.0.1".into(), "api.cluster.test".into()],
+            scripted: false,
         };
         check(&login, BACKEND, &grants, &network)
     }

@@ -6,7 +6,11 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use windlass_sdk::Wants;
+
 use crate::limits::Limits;
+use crate::load::Examined;
+use crate::signature;
 
 /// The policy file, YAML or JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -20,8 +24,11 @@ pub struct Policy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct PluginPolicy {
-    /// `sha256:<hex>` of the file; required for `http`, `git` and `secrets`.
+    /// `sha256:<hex>` of the file. This or `publicKey` is required for `http`, `git` and `secrets`.
     pub digest: Option<String>,
+    /// `ed25519:<base64>`: the file must be signed with this key (`NAME.wasm.sig` beside it). Any file of this name that
+    /// the key signed is served, newer or older.
+    pub public_key: Option<String>,
     /// Host interfaces beyond `log` and `config`.
     pub interfaces: Vec<String>,
     /// `group/Kind` that it may read. Secrets are never among them. For a built-in that reads what users name: kinds
@@ -53,6 +60,39 @@ pub enum PolicyError {
     Invalid { path: String, message: String },
 }
 
+impl PluginPolicy {
+    /// What an administrator would have to allow for this file to be served: all that it asks for, and its digest.
+    pub fn wanted(examined: &Examined) -> Self {
+        let Wants {
+            interfaces,
+            kinds,
+            hosts,
+            any_host,
+            file_urls,
+            audiences,
+        } = examined.descriptor.wants.clone();
+        let mut interfaces = interfaces;
+        interfaces.extend(examined.interfaces.iter().cloned());
+        interfaces.sort();
+        interfaces.dedup();
+        PluginPolicy {
+            digest: Some(examined.digest.clone()),
+            interfaces,
+            // `*` stands for whatever the administrator lists; nobody can list it for him.
+            kinds: kinds.into_iter().filter(|kind| kind != "*").collect(),
+            hosts,
+            any_host,
+            file_urls,
+            audiences,
+            limits: (examined.bytes > Limits::default().file_bytes).then(|| Limits {
+                file_bytes: Limits::CEILING.file_bytes,
+                ..Limits::default()
+            }),
+            ..PluginPolicy::default()
+        }
+    }
+}
+
 impl Policy {
     /// Reads the file.
     ///
@@ -78,6 +118,9 @@ impl Policy {
         for (name, plugin) in &policy.plugins {
             if let Some(host) = plugin.hosts.iter().find(|host| !is_pattern(host)) {
                 return Err(format!("plugins.{name}.hosts: {host:?} is no host pattern"));
+            }
+            if let Some(Err(error)) = plugin.public_key.as_deref().map(signature::check_key) {
+                return Err(format!("plugins.{name}.publicKey: {error}"));
             }
             if let Some(kind) = plugin.kinds.iter().find(|kind| !is_kind(kind)) {
                 return Err(format!(
@@ -140,6 +183,8 @@ mod tests {
             "plugins: {a: {kinds: ['a.test/v1/Thing']}}",
             "plugins: {a: {hosts: ['https://a.test']}}",
             "plugins: {a: {limits: {cpu: 1}}}",
+            "plugins: {a: {publicKey: 'ed25519:AA=='}}",
+            "plugins: {a: {publicKey: secret}}",
         ] {
             assert!(Policy::parse(text).is_err(), "{text}");
         }

@@ -10,6 +10,7 @@ use windlass_sdk::glob::{self, Glob};
 
 use crate::error::{LoadError, PluginError};
 use crate::load::{Loader, Plugin};
+use crate::signature::signature_of;
 
 /// One set. Built aside, then swapped in whole.
 #[derive(Default)]
@@ -31,8 +32,9 @@ struct Slot {
     error: Option<LoadError>,
 }
 
-/// A file that has not changed is not read again.
-type Stamp = (SystemTime, u64, u64);
+/// A file that has not changed, nor the signature beside it, is not read again.
+type Stamp = (FileStamp, Option<FileStamp>);
+type FileStamp = (SystemTime, u64, u64);
 
 #[derive(Clone)]
 enum Claim {
@@ -336,6 +338,10 @@ fn components(dir: &Path) -> Vec<PathBuf> {
 }
 
 fn stamp(file: &Path) -> Option<Stamp> {
+    Some((file_stamp(file)?, file_stamp(&signature_of(file))))
+}
+
+fn file_stamp(file: &Path) -> Option<FileStamp> {
     use std::os::unix::fs::MetadataExt;
     let metadata = std::fs::metadata(file).ok()?;
     Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))

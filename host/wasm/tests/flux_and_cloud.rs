@@ -40,6 +40,7 @@ fn network() -> Network {
     Network {
         loopback: false,
         api_server: vec!["10.96.0.1".into(), "kubernetes.default.svc".into()],
+        scripted: false,
     }
 }
 

@@ -147,7 +147,8 @@ async fn a_script_beats_the_built_in_rule_and_its_own_kind_a_pattern() {
     let stack =
         json!({"apiVersion": "pulumi.com/v1", "kind": "Stack", "metadata": {"generation": 1}});
     let verdict = async |host: &PluginHost, kind: &str, object: &Value| {
-        let done = host.assess(kind, object.to_string(), "{}".into(), &work(json!({})));
+        let work = work(json!({}));
+        let done = host.assess(kind, object.to_string(), "{}".into(), &work);
         done.await.result.map(|health| health.message)
     };
     let rule = Ok("Waiting for the operator to observe the latest spec change".to_owned());

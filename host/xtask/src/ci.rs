@@ -9,7 +9,7 @@ use crate::doctor::{WASM_TARGET, wasm_target};
 use crate::error::{AtPath, Error, Result};
 use crate::node_packages;
 use crate::place::Place;
-use crate::plugins::BUILT_IN;
+use crate::plugins::{BUILT_IN, EXAMPLES};
 use crate::process::{cargo, find_on_path, run};
 use crate::tally::Tally;
 use crate::test::{self, seconds};
@@ -157,7 +157,7 @@ fn clippy_components(place: &Place) -> Result<()> {
     clippy
         .current_dir(&place.root)
         .args(["clippy", "--locked", "--target", WASM_TARGET]);
-    for name in BUILT_IN {
+    for name in BUILT_IN.iter().chain(&EXAMPLES) {
         clippy.args(["-p", name]);
     }
     run(clippy.args(["--", "-D", "warnings"]))

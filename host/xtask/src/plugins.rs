@@ -21,6 +21,9 @@ pub const BUILT_IN: [&str; 7] = [
     "health-lua",
 ];
 
+/// Examples that are components of this workspace; the tests build them.
+pub const EXAMPLES: [&str; 2] = ["source-s3", "source-oci"];
+
 /// The profile of Cargo.toml that makes them small and deterministic.
 const PROFILE: &str = "component";
 

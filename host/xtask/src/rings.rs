@@ -51,7 +51,7 @@ impl Ring {
         match package {
             "windlass-operator" if matches!(file, Some("node" | "helm")) => Self::Node,
             "windlass-sim" => Self::Simulator,
-            "windlass-e2e" | "windlass-operator" => Self::Real,
+            "windlass-author" | "windlass-e2e" | "windlass-operator" => Self::Real,
             // Their integration tests start real processes; their unit tests do not.
             "windlass"
             | "windlass-agent"

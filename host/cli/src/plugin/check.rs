@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::args::Output;
 use crate::error::{BAD_INPUT, Result};
 use crate::plugin::list::{refusal, status_json};
+use crate::plugins::Setting;
 use crate::world::{Answers, World};
 use crate::{plugins, print};
 
@@ -16,7 +17,11 @@ use crate::{plugins, print};
 /// Of the file system, the policy and the machine.
 pub async fn check(file: &Path, policy: Option<&Path>, output: Output) -> Result<ExitCode> {
     let outside = Arc::new(Answers::new(World::default())?);
-    let (_loaded, status) = plugins::load_file(file, policy, outside).await?;
+    let setting = Setting {
+        policy,
+        ..Setting::default()
+    };
+    let (_loaded, status) = plugins::load_file(file, &setting, outside).await?;
     let good = status.error.is_none();
     match output {
         Output::Json => print::json(&status_json(&status))?,

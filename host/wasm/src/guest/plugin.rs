@@ -37,6 +37,8 @@ pub struct Done {
     pub logs: Vec<LogLine>,
     pub made: Made,
     pub puts: Puts,
+    /// Memory that the instance had at its end, bytes. It never shrinks.
+    pub memory_bytes: usize,
 }
 
 /// A component that can be instantiated at once.
@@ -96,14 +98,17 @@ impl Compiled {
         // The instance lives in the store and goes with it; only plain data is taken along.
         match result {
             Ok(Ok(output)) => {
+                let round = store.into_data();
+                let memory_bytes = round.memory();
                 let Round {
                     logs, made, puts, ..
-                } = store.into_data();
+                } = round;
                 RoundEnd::Done(Box::new(Done {
                     output,
                     logs,
                     made,
                     puts,
+                    memory_bytes,
                 }))
             }
             Ok(Err(error)) => {

@@ -103,6 +103,11 @@ impl Round {
         }
     }
 
+    /// All memories of the instance together, bytes.
+    pub fn memory(&self) -> usize {
+        self.memory
+    }
+
     /// The answer to this occurrence of the question; without one the round ends here.
     pub fn answer(&mut self, question: Question) -> wasmtime::Result<Result<Answer, Fault>> {
         for (asked, used) in self.asked.iter().zip(self.used.iter_mut()) {

@@ -127,10 +127,17 @@ fn ours(name: &str) -> Result<Option<&str>, LoadError> {
     if has == CONTRACT {
         return Ok(Some(interface));
     }
-    let help = if has > CONTRACT {
-        "upgrade Windlass, or build with an older SDK"
+    let build = format!(
+        "build the plugin with windlass-sdk {}.{}",
+        CONTRACT.0, CONTRACT.1
+    );
+    let help = if has > CONTRACT && !version.is_empty() {
+        format!(
+            "upgrade Windlass to one that provides {}.{}, or {build}",
+            has.0, has.1
+        )
     } else {
-        "build with a newer SDK"
+        build
     };
     Err(LoadError::ContractVersion {
         wants: if version.is_empty() {
@@ -139,6 +146,6 @@ fn ours(name: &str) -> Result<Option<&str>, LoadError> {
             version.into()
         },
         has: format!("{}.{}.x", CONTRACT.0, CONTRACT.1),
-        help: help.into(),
+        help,
     })
 }

@@ -6,4 +6,4 @@ mod pipeline;
 
 pub use cache::CodeCache;
 pub use inspect::{Exports, inspect};
-pub use pipeline::{Loader, Plugin};
+pub use pipeline::{Examined, Loader, Plugin, digest};

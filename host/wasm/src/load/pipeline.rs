@@ -18,6 +18,7 @@ use crate::guest::plugin::{Compiled, RoundEnd};
 use crate::guest::round::Round;
 use crate::limits::Limits;
 use crate::policy::{PluginPolicy, Policy};
+use crate::signature;
 
 /// A plugin that can be served.
 pub struct Plugin {
@@ -36,6 +37,17 @@ pub struct Plugin {
     pub cached: bool,
     pub compiled: Compiled,
     pub breaker: Breaker,
+}
+
+/// What a file says of itself, before anybody granted it anything.
+#[derive(Clone, Debug)]
+pub struct Examined {
+    /// `sha256:<hex>` of the file.
+    pub digest: String,
+    pub bytes: u64,
+    /// Host interfaces that it imports and that need a grant.
+    pub interfaces: Vec<String>,
+    pub descriptor: Descriptor,
 }
 
 /// Everything that loading needs.
@@ -65,8 +77,8 @@ impl Loader {
         let limits = Arc::new(policy.limits.clone().unwrap_or_default().capped());
         let bytes = read(path, limits.file_bytes)?;
         let inspected = inspect(&bytes)?;
-        let digest = format!("sha256:{}", hex::encode(Sha256::digest(&bytes)));
-        let (allowed, builtin) = self.allowed(&name, &digest, policy)?;
+        let digest = digest(&bytes);
+        let (allowed, builtin) = self.allowed(path, &name, &digest, policy)?;
         if !inspected.foreign.is_empty() {
             return Err(LoadError::ImportsDenied {
                 imports: inspected.foreign,
@@ -110,8 +122,42 @@ impl Loader {
         })
     }
 
+    /// Reads what a file says of itself. It is compiled and asked to describe itself, without any grant and under the
+    /// usual limits; whether a policy allows what it wants is not looked at.
+    ///
+    /// # Errors
+    /// The first step of a load that would refuse it under every policy.
+    pub fn examine(&self, path: &Path, name: &str) -> Result<Examined, LoadError> {
+        let limits = Arc::new(Limits {
+            file_bytes: Limits::CEILING.file_bytes,
+            ..Limits::default()
+        });
+        let bytes = read(path, limits.file_bytes)?;
+        let inspected = inspect(&bytes)?;
+        let digest = digest(&bytes);
+        if !inspected.foreign.is_empty() {
+            return Err(LoadError::ImportsDenied {
+                imports: inspected.foreign,
+            });
+        }
+        let (component, _) = self
+            .cache
+            .component(&self.engine, &digest, &bytes)
+            .map_err(|error| LoadError::Compile(format!("{error:#}")))?;
+        let compiled = Compiled::new(&self.linker, &component, inspected.exports)?;
+        let descriptor = describe(&compiled, &limits, &"{}".into())?;
+        check(name, &descriptor, inspected.exports)?;
+        Ok(Examined {
+            digest,
+            bytes: bytes.len() as u64,
+            interfaces: inspected.interfaces,
+            descriptor,
+        })
+    }
+
     fn allowed(
         &self,
+        path: &Path,
         name: &str,
         digest: &str,
         policy: &PluginPolicy,
@@ -125,6 +171,9 @@ impl Loader {
         if self.builtins.0.contains_key(name) {
             return Err(LoadError::BuiltinName { name: name.into() });
         }
+        if let Some(key) = &policy.public_key {
+            signature::verify(path, key, name, digest).map_err(LoadError::Signature)?;
+        }
         let mut grants = Grants::allowed(policy);
         match (&policy.digest, grants.dangerous()) {
             (Some(wants), _) if wants != digest => {
@@ -133,12 +182,19 @@ impl Loader {
                     has: digest.into(),
                 });
             }
-            (None, Some(grants)) => return Err(LoadError::DigestRequired { grants }),
+            (None, Some(grants)) if policy.public_key.is_none() => {
+                return Err(LoadError::DigestRequired { grants });
+            }
             _ => {}
         }
         grants.file_urls &= self.file_urls;
         Ok((grants, false))
     }
+}
+
+/// `sha256:<hex>`.
+pub fn digest(bytes: &[u8]) -> String {
+    format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }
 
 fn read(path: &Path, limit: u64) -> Result<Vec<u8>, LoadError> {
