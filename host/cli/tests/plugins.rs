@@ -147,6 +147,48 @@ fn health_judges_the_stacks_in_a_file() {
 }
 
 #[test]
+fn scripts_of_an_argocd_cm_judge_beside_the_built_in_rules() {
+    let Some(plugins) = plugins() else { return };
+    if !plugins.join("health-lua.wasm").is_file() {
+        println!("SKIP: health-lua.wasm is not among the built-in plugins: cargo xtask plugins");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let cm = dir.path().join("argocd-cm.yaml");
+    let text = "apiVersion: v1
+kind: ConfigMap
+metadata: {name: argocd-cm}
+data:
+  resource.customizations.healt.example.org_Odd: x
+  resource.customizations.health.pulumi.com_Stack: |
+    return {status = 'Suspended', message = 'by ' .. obj.metadata.name}
+";
+    std::fs::write(&cm, text).unwrap();
+    let mut command = windlass();
+    command
+        .arg("health")
+        .arg(fixture("health.yaml"))
+        .arg("--argocd-cm")
+        .arg(&cm)
+        .arg("--plugin-dir")
+        .arg(&plugins);
+    let table = run(&mut command);
+    // The script's verdict is the one that holds, and it is no bad one.
+    assert_eq!(table.code, 0, "{}{}", table.stdout, table.stderr);
+    for wanted in ["by good", "ARGOCD-CM", "the disk is full"] {
+        assert!(table.stdout.contains(wanted), "{}", table.stdout);
+    }
+    for wanted in ["type healt not supported", "app.kubernetes.io/part-of"] {
+        assert!(table.stderr.contains(wanted), "{}", table.stderr);
+    }
+    let json = run(command.args(["--output", "json"]));
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    let stuck = &json["objects"][1];
+    assert_eq!(stuck["argocdCm"]["status"], "Suspended");
+    assert_eq!(stuck["builtIn"]["status"], "Degraded");
+}
+
+#[test]
 fn health_of_what_is_no_object_is_bad_input() {
     let Some(plugins) = plugins() else { return };
     let dir = tempfile::tempdir().unwrap();
