@@ -73,15 +73,19 @@ fn next(language: Language) -> &'static str {
     match language {
         Language::Rust => {
             "next:\n  cd @NAME@\n  cargo build --release --target wasm32-wasip2\n  \
-             windlass plugin check target/wasm32-wasip2/release/@CRATE@.wasm"
+             windlass plugin policy target/wasm32-wasip2/release/@CRATE@.wasm > policy.yaml\n  \
+             windlass plugin check target/wasm32-wasip2/release/@CRATE@.wasm --policy policy.yaml"
         }
         Language::Js => {
-            "next:\n  cd @NAME@\n  npm install\n  npm run build\n  windlass plugin check @NAME@.wasm"
+            "next:\n  cd @NAME@\n  npm install\n  npm run build\n  \
+             windlass plugin policy @NAME@.wasm > policy.yaml\n  \
+             windlass plugin check @NAME@.wasm --policy policy.yaml"
         }
         Language::Python => {
             "next:\n  cd @NAME@\n  python3 -m venv .venv && .venv/bin/pip install -r requirements.txt\n  \
              .venv/bin/componentize-py -d wit -w component componentize --stub-wasi app -o @NAME@.wasm\n  \
-             windlass plugin check @NAME@.wasm"
+             windlass plugin policy @NAME@.wasm > policy.yaml\n  \
+             windlass plugin check @NAME@.wasm --policy policy.yaml"
         }
     }
 }
