@@ -96,7 +96,9 @@ pub fn packages(folder: &Path, architecture: &str) -> Result<Vec<Package>> {
 }
 
 fn is_library(name: &str) -> bool {
-    name.starts_with("lib") && !name.ends_with("-perl") && !name.ends_with("-data")
+    // zlib's package is named after the library, not after its file.
+    let named = name.starts_with("lib") || name == "zlib1g";
+    named && !name.ends_with("-perl") && !name.ends_with("-data")
 }
 
 /// What apt's lists say of the packages that would be installed, as far as they know them.
@@ -311,11 +313,11 @@ Package: another
 
     #[test]
     fn libraries_come_along_and_scripts_and_plugins_do_not() {
-        let come: Vec<_> = ["libssl3", "perl", "liberror-perl", "adduser"]
+        let come: Vec<_> = ["libssl3", "perl", "zlib1g", "liberror-perl", "adduser"]
             .into_iter()
             .filter(|name| is_library(name))
             .collect();
-        assert_eq!(come, ["libssl3"]);
+        assert_eq!(come, ["libssl3", "zlib1g"]);
         for (path, is) in [
             ("lib/x86_64-linux-gnu/libc.so.6", true),
             ("lib64/ld-linux-x86-64.so.2", true),
