@@ -6,6 +6,8 @@
 mod args;
 mod cancel;
 mod crds;
+#[cfg(test)]
+mod documented;
 mod error;
 mod explain;
 mod health;

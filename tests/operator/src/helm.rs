@@ -1,13 +1,13 @@
 //! The chart under the real `helm`: on any control plane, and on a real node with the operator in a container.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use windlass_cluster::node::image::{self, Layer, NodeImage};
+use windlass_cluster::node::image;
 use windlass_cluster::{ControlPlane, Options, RealNode, skip, tools_folder};
-use windlass_e2e::world::{plugin_dir, workspace_root};
+use windlass_e2e::world::workspace_root;
 
 use crate::{Operator, PULUMI_IMAGE, backend};
 
@@ -72,8 +72,13 @@ impl Operator<RealNode> {
             ..Options::default()
         };
         let plane = ControlPlane::start_with(options).await?;
-        let images = images(provider).unwrap_or_else(|error| panic!("no images: {error}"));
-        let node = RealNode::start(&plane, images).await?;
+        let images = image::usual(crate::AGENT_IMAGE, PULUMI_IMAGE, &[provider])
+            .unwrap_or_else(|error| panic!("no images: {error}"));
+        let archive = plane.folder().join("windlass.oci.tar");
+        let (made, node) = tokio::join!(operator_image(&archive), RealNode::start(&plane, images));
+        let node = node?;
+        made?;
+        known(&node, &archive).await;
         let mut operator = Self::without_definitions(plane, node).await;
         operator.furnish().await;
         let made = ["create", "namespace", NAMESPACE];
@@ -136,42 +141,47 @@ impl Operator<RealNode> {
     }
 }
 
-/// Those of a workspace, and the operator's, made from the programs that the tests use.
-fn images(provider: PathBuf) -> windlass_cluster::Result<Vec<NodeImage>> {
-    let windlass = backend::binaries().join("windlass");
-    let agent = backend::binaries().join("windlass-agent");
-    let mut layer = Layer::default()
-        .text(
-            "/etc/passwd",
-            "root:x:0:0:root:/root:/bin/sh\nwindlass:x:65532:65532::/tmp:/bin/sh\n",
-        )
-        .text("/etc/nsswitch.conf", "hosts: files dns\n")
-        .program("/opt/windlass/bin/windlass", &windlass)?
-        .program("/windlass-agent", &agent)?;
-    let files = std::fs::read_dir(plugin_dir())
-        .into_iter()
-        .flatten()
-        .flatten();
-    for path in files
-        .map(|entry| entry.path())
-        .filter(|path| path.is_file())
-    {
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        layer = layer.file(&format!("/opt/windlass/plugins/{name}"), &path);
+/// Makes the operator's image as `cargo xtask image` does for everybody; None, with a visible reason, where it cannot.
+async fn operator_image(archive: &Path) -> Option<()> {
+    let name = format!("{REGISTRY}/{REPOSITORY}");
+    let mut command = tokio::process::Command::new(backend::binaries().join("xtask"));
+    command
+        .args([
+            "image",
+            "--debug-build",
+            "--name",
+            &name,
+            "--tag",
+            TAGS[0],
+            "--output",
+        ])
+        .arg(archive)
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    let output = command.output().await.expect("xtask");
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("is missing: ") || said.contains("apt knows no ") {
+        skip(&format!(
+            "the operator's image cannot be made: {}",
+            said.trim()
+        ));
+        return None;
     }
-    let operator = |tag: &&str| {
-        NodeImage::new(
-            &format!("{REGISTRY}/{REPOSITORY}:{tag}"),
-            std::slice::from_ref(&layer),
-        )
-        .with_user(65532)
-        .with_entrypoint(&["/opt/windlass/bin/windlass"])
-    };
-    let mut images: Vec<_> = TAGS.iter().map(operator).collect();
-    images.extend(image::usual(crate::AGENT_IMAGE, PULUMI_IMAGE, &[provider])?);
-    Ok(images)
+    assert!(output.status.success(), "{said}");
+    Some(())
+}
+
+/// Makes the operator's image known to a node, under both of its tags.
+async fn known(node: &RealNode, archive: &Path) {
+    let [one, two] = TAGS.map(|tag| format!("{REGISTRY}/{REPOSITORY}:{tag}"));
+    let archive = archive.display().to_string();
+    for arguments in [
+        &["images", "import", &archive][..],
+        &["images", "tag", &one, &two],
+    ] {
+        let output = node.ctr(arguments).await.expect("ctr");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "ctr {arguments:?}: {said}");
+    }
+    let _ = std::fs::remove_file(archive);
 }

@@ -72,6 +72,12 @@ async fn install(operator: &OnNode) {
     assert_eq!(pods.len(), 1);
     let image = pods[0]["spec"]["containers"][0]["image"].as_str().unwrap();
     assert!(image.ends_with(TAGS[0]), "{image}");
+    // What sources need is in the image, with its libraries; it is not root's.
+    let deployment = "deployment/windlass-controller-manager";
+    for (program, argument) in [("git", "--version"), ("ssh", "-V"), ("windlass", "version")] {
+        let exec = ["-n", NAMESPACE, "exec", deployment, "--", program, argument];
+        operator.kubectl(&exec).await;
+    }
     for kind in ["jobs", "serviceaccounts"] {
         let left = kubectl(operator, &["get", kind]).await;
         assert!(!left.to_string().contains("windlass-crds"), "{left}");

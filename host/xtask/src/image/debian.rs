@@ -2,7 +2,7 @@
 //!
 //! apt says what is current and where; what it brings is checked against the digest that apt's signed lists have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use tar::EntryType;
 
 use super::archive::Root;
 use crate::error::{AtPath, Error, Result};
-use crate::process::{capture, find_on_path, run};
+use crate::process::{find_on_path, run, spelled};
 
 /// What is asked for, with the files that are taken of it beside its libraries. All libraries that they depend on come
 /// along; programs and scripts that they depend on do not.
@@ -67,21 +67,26 @@ pub fn packages(folder: &Path, architecture: &str) -> Result<Vec<Package>> {
         }
     }
     std::fs::create_dir_all(folder).at(folder)?;
-    let mut found = BTreeMap::new();
-    let mut open: Vec<String> = WANTED.iter().map(|(name, _)| (*name).to_owned()).collect();
-    while let Some(name) = open.pop() {
-        if found.contains_key(&name) {
-            continue;
+    let mut found: BTreeMap<String, Package> = BTreeMap::new();
+    let mut open: BTreeSet<String> = WANTED.iter().map(|(name, _)| (*name).to_owned()).collect();
+    while !open.is_empty() {
+        let names: Vec<String> = std::mem::take(&mut open).into_iter().collect();
+        for package in shown(&names, architecture, folder)? {
+            let libraries = package.needs.iter().filter(|name| is_library(name));
+            open.extend(libraries.cloned());
+            found.insert(package.name.clone(), package);
         }
-        let Some(package) = shown(&name, architecture, folder)? else {
+        let unknown: Vec<_> = names
+            .iter()
+            .filter(|name| !found.contains_key(*name))
+            .collect();
+        if !unknown.is_empty() {
             return Err(Error::Failed(format!(
-                "apt knows no package {name} for {architecture}: run `apt-get update`; for another architecture first \
+                "apt knows no {unknown:?} for {architecture}: run `apt-get update`; for another architecture first \
                  `dpkg --add-architecture {architecture}`"
             )));
-        };
-        let libraries = package.needs.iter().filter(|name| is_library(name));
-        open.extend(libraries.cloned());
-        found.insert(name, package);
+        }
+        open.retain(|name| !found.contains_key(name));
     }
     let packages: Vec<Package> = found.into_values().collect();
     for package in &packages {
@@ -91,36 +96,43 @@ pub fn packages(folder: &Path, architecture: &str) -> Result<Vec<Package>> {
 }
 
 fn is_library(name: &str) -> bool {
-    name.starts_with("lib") && !name.ends_with("-perl") && !name.ends_with("-data")
+    // zlib's package is named after the library, not after its file.
+    let named = name.starts_with("lib") || name == "zlib1g";
+    named && !name.ends_with("-perl") && !name.ends_with("-data")
 }
 
-/// What apt's lists say of the package that would be installed; none if they do not know it.
-fn shown(name: &str, architecture: &str, folder: &Path) -> Result<Option<Package>> {
-    let ask = || {
+/// What apt's lists say of the packages that would be installed, as far as they know them.
+fn shown(names: &[String], architecture: &str, folder: &Path) -> Result<Vec<Package>> {
+    let ask = |names: &[String]| {
         let mut command = Command::new("apt-cache");
-        command.args([
-            "show",
-            "--no-all-versions",
-            &format!("{name}:{architecture}"),
-        ]);
-        command.stderr(Stdio::null());
-        let mut whichever = Command::new("apt-cache");
-        whichever.args(["show", "--no-all-versions", name]);
-        // Packages for every machine have no architecture of their own.
-        capture(&mut command).or_else(|_| capture(&mut whichever))
+        command.args(["show", "--no-all-versions"]).args(names);
+        // It fails when it does not know one of them, and tells of the others.
+        let output = command.stderr(Stdio::null()).output();
+        let output = output.map_err(|source| Error::CommandUnusable {
+            command: spelled(&command),
+            source,
+        })?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let told = text
+            .split("\n\n")
+            .filter_map(|paragraph| read(paragraph, folder));
+        Ok::<Vec<Package>, Error>(told.collect())
     };
-    let text = match ask() {
-        Ok(text) => text,
-        Err(_) => {
-            // The lists of a new machine are empty.
-            run(Command::new("apt-get").args(["-q", "update"]))?;
-            match ask() {
-                Ok(text) => text,
-                Err(_) => return Ok(None),
-            }
-        }
-    };
-    Ok(read(&text, folder))
+    let of = |name: &String| format!("{name}:{architecture}");
+    let mut found = ask(&names.iter().map(of).collect::<Vec<_>>())?;
+    // Those for every machine have no architecture of their own.
+    let mut rest = names.to_vec();
+    rest.retain(|name| found.iter().all(|package| package.name != *name));
+    if !rest.is_empty() {
+        found.extend(ask(&rest)?);
+    }
+    if found.is_empty() {
+        // The lists of a new machine are empty.
+        run(Command::new("apt-get").args(["-q", "update"]))?;
+        found = ask(names)?;
+    }
+    found.retain(|package| ["all", architecture].contains(&package.architecture.as_str()));
+    Ok(found)
 }
 
 /// Reads a paragraph of apt's lists.
@@ -301,11 +313,11 @@ Package: another
 
     #[test]
     fn libraries_come_along_and_scripts_and_plugins_do_not() {
-        let come: Vec<_> = ["libssl3", "perl", "liberror-perl", "adduser"]
+        let come: Vec<_> = ["libssl3", "perl", "zlib1g", "liberror-perl", "adduser"]
             .into_iter()
             .filter(|name| is_library(name))
             .collect();
-        assert_eq!(come, ["libssl3"]);
+        assert_eq!(come, ["libssl3", "zlib1g"]);
         for (path, is) in [
             ("lib/x86_64-linux-gnu/libc.so.6", true),
             ("lib64/ld-linux-x86-64.so.2", true),

@@ -77,13 +77,6 @@ impl Layer {
         self
     }
 
-    /// Adds a file of this machine as it is.
-    #[must_use]
-    pub fn file(mut self, path: &str, source: &Path) -> Self {
-        self.copy(path, source);
-        self
-    }
-
     /// Adds a program of this machine, and the libraries that it needs where it looks for them.
     ///
     /// # Errors
@@ -152,7 +145,6 @@ pub struct NodeImage {
     name: String,
     layers: Vec<Layer>,
     user: String,
-    entrypoint: Vec<String>,
     command: Vec<String>,
 }
 
@@ -163,7 +155,6 @@ impl NodeImage {
             name: name.to_owned(),
             layers: layers.to_vec(),
             user: String::new(),
-            entrypoint: Vec::new(),
             command: Vec::new(),
         }
     }
@@ -172,13 +163,6 @@ impl NodeImage {
     #[must_use]
     pub fn with_user(mut self, user: u32) -> Self {
         self.user = format!("{user}:{user}");
-        self
-    }
-
-    /// Sets what runs whatever arguments the pod has.
-    #[must_use]
-    pub fn with_entrypoint(mut self, argv: &[&str]) -> Self {
-        self.entrypoint = argv.iter().map(|part| (*part).to_owned()).collect();
         self
     }
 
@@ -201,7 +185,6 @@ impl NodeImage {
             "os": "linux",
             "config": {
                 "User": self.user,
-                "Entrypoint": self.entrypoint,
                 "Cmd": self.command,
                 "Env": ["PATH=/usr/local/bin:/usr/bin:/bin"],
             },
