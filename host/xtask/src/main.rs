@@ -1,6 +1,8 @@
 //! Developer commands: `cargo xtask --help`.
 
 mod agent_static;
+mod argocd_settings;
+mod argocd_tools;
 mod bench;
 mod binaries;
 mod ci;
@@ -52,14 +54,14 @@ enum Subject {
     /// Says one sentence for each thing that is missing: what, what for, how to get it. Adds the
     /// Rust target for components by itself.
     Doctor,
-    /// Make in target/tools what the tests need: `pulumi`, Kubernetes' programs, Flux's source-controller.
+    /// Make in target/tools what the tests need: `pulumi`, Kubernetes' programs, Flux's source-controller, Argo CD.
     ///
     /// Takes the pulumi on PATH when it is new enough and has pulumi-language-yaml beside it or on
-    /// PATH; else builds the versions pinned in tests/tools/pulumi with Go. etcd, Kubernetes and
-    /// Flux are always built, as pinned in tests/tools/k8s and tests/tools/flux. That takes some
-    /// minutes the first time and nothing after. `node` also installs the packages of a container
-    /// runtime, with apt-get as root; it is the only group that does, and is made if it is named or
-    /// if nothing is missing.
+    /// PATH; else builds the versions pinned in tests/tools/pulumi with Go. etcd, Kubernetes, Flux
+    /// and Argo CD are always built, as pinned in the other folders of tests/tools. That takes some
+    /// minutes the first time and nothing after. If they are named, `node` also installs the packages
+    /// of a container runtime and `argocd` that of Redis, with apt-get as root; no other group
+    /// changes the machine. `node` is made unasked only where nothing is missing.
     Tools {
         /// Make only these.
         groups: Vec<Group>,
@@ -114,6 +116,12 @@ enum Subject {
         #[arg(long)]
         check: bool,
     },
+    /// Make deploy/argocd/argocd-cm.yaml from the small files beside it.
+    Argocd {
+        /// Write nothing: fail if the file is not what they give.
+        #[arg(long)]
+        check: bool,
+    },
     /// Everything a change must pass: formatting, lints, licences, generated files, tests.
     Ci,
     /// Verify that committed generated files fit their sources.
@@ -145,11 +153,15 @@ fn perform(command: Subject) -> Result<Option<Tally>> {
     match command {
         Subject::Doctor => doctor::check_all(&place)?,
         Subject::Tools { groups, pinned } => {
+            let named = !groups.is_empty();
             let groups = if groups.is_empty() {
                 Group::usual()
             } else {
                 groups
             };
+            if named && groups.contains(&Group::Argocd) {
+                argocd_tools::install_redis()?;
+            }
             if groups.contains(&Group::Node) {
                 node_packages::install()?;
             }
@@ -162,6 +174,7 @@ fn perform(command: Subject) -> Result<Option<Tally>> {
         Subject::Quickstart { destroy } => quickstart::deploy(&place, destroy)?,
         Subject::Bench { arguments } => bench::run_all(&place, &arguments)?,
         Subject::Crds { check } => crds::make(&place, check)?,
+        Subject::Argocd { check } => argocd_settings::make(&place, check)?,
         Subject::Ci => return ci::run_all(&place).map(Some),
         Subject::CheckGenerated => {
             ci::check_generated(&place)?;

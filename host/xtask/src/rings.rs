@@ -39,7 +39,7 @@ impl Ring {
     pub fn tools(self) -> &'static [Group] {
         match self {
             Self::Units | Self::Simulator => &[],
-            Self::Real => &[Group::Pulumi, Group::K8s, Group::Flux],
+            Self::Real => &[Group::Pulumi, Group::K8s, Group::Flux, Group::Argocd],
             Self::Node => &[Group::Pulumi, Group::K8s, Group::Node],
         }
     }

@@ -15,7 +15,7 @@ use crate::node_packages;
 use crate::place::Place;
 use crate::process::{capture, find_on_path, spelled};
 use crate::version::Version;
-use crate::{flux_tools, k8s_tools};
+use crate::{argocd_tools, flux_tools, k8s_tools};
 
 /// The oldest CLI that we accept from PATH. The agent takes older ones, but tests compare with what
 /// the pinned one prints; this leaves a little room below it. No version in between has been tried.
@@ -53,14 +53,25 @@ pub enum Group {
     K8s,
     /// Flux's source-controller.
     Flux,
+    /// Argo CD; if it is named, Redis too.
+    Argocd,
     /// kubelet and kube-scheduler, and the packages of a container runtime.
     Node,
 }
 
 impl Group {
+    /// All of them, in the order in which they are made.
+    pub const ALL: [Self; 5] = [
+        Self::Pulumi,
+        Self::K8s,
+        Self::Flux,
+        Self::Argocd,
+        Self::Node,
+    ];
+
     /// What the rings need that can run here.
     pub fn usual() -> Vec<Self> {
-        let mut groups = vec![Self::Pulumi, Self::K8s, Self::Flux];
+        let mut groups = vec![Self::Pulumi, Self::K8s, Self::Flux, Self::Argocd];
         if node_packages::obstacle().is_none() {
             groups.push(Self::Node);
         }
@@ -101,6 +112,7 @@ pub fn make(place: &Place, groups: &[Group], pinned: bool) -> Result<()> {
             Group::Pulumi => pulumi(place, &folder, pinned)?,
             Group::K8s => k8s_tools::control_plane(place, &folder)?,
             Group::Flux => flux_tools::make(place, &folder)?,
+            Group::Argocd => argocd_tools::make(place, &folder)?,
             Group::Node => k8s_tools::node(place, &folder)?,
         }
     }
