@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::Value;
 use windlass_cluster::{ARGOCD_NAMESPACE, ArgoCd, Identity};
 use windlass_e2e::git_repo::TestRepo;
@@ -20,6 +22,7 @@ pub struct Delivery {
     /// As whom Argo CD asks the API server, and as whom the operator does.
     pub argo: Identity,
     pub windlass: Identity,
+    client: Client,
 }
 
 /// What an Application syncs and how; anything else as lines of YAML below `spec`.
@@ -52,7 +55,9 @@ impl Delivery {
         let (argo, kubeconfig) = operator.somebody("argocd").await;
         let argocd = ArgoCd::start(&operator.plane, &kubeconfig, &settings()).await?;
         let git = GitServer::start().await.expect("a Git server");
+        let client = operator.plane.client().await;
         Some(Delivery {
+            client,
             argocd,
             operator,
             git,
@@ -81,6 +86,12 @@ impl Delivery {
 
     /// Makes an Application that brings a repository to the namespace of the Stacks.
     pub async fn application(&self, sync: Sync<'_>) {
+        self.application_in("default", &self.operator.namespace, sync)
+            .await;
+    }
+
+    /// Makes an Application of a project that brings a repository to a namespace.
+    pub async fn application_in(&self, project: &str, namespace: &str, sync: Sync<'_>) {
         let Sync {
             name,
             repo,
@@ -95,10 +106,9 @@ impl Delivery {
             format!(", finalizers: [{finalizer}]")
         };
         let url = self.git.url(repo);
-        let namespace = &self.operator.namespace;
         let mut text = format!(
             "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: {name}, namespace: {ARGOCD_NAMESPACE}\
-             {finalizers}}}\nspec:\n  project: default\n  source: {{repoURL: \"{url}\", targetRevision: {branch}, path: .}}\n  \
+             {finalizers}}}\nspec:\n  project: {project}\n  source: {{repoURL: \"{url}\", targetRevision: {branch}, path: .}}\n  \
              destination: {{server: \"https://kubernetes.default.svc\", namespace: {namespace}}}\n"
         );
         for line in more.lines() {
@@ -131,10 +141,13 @@ impl Delivery {
 
     /// An Application as it is; none if there is none.
     pub async fn app(&self, name: &str) -> Option<Value> {
-        let mut arguments = vec!["get", "applications.argoproj.io", name];
-        arguments.extend(["-n", ARGOCD_NAMESPACE, "-o", "json", "--ignore-not-found"]);
-        let output = self.operator.plane.kubectl(&arguments).await;
-        serde_json::from_slice(&output.stdout).ok()
+        // Asked several times a second by each scenario: a kubectl for each would keep the machine busy.
+        let kind = GroupVersionKind::gvk("argoproj.io", "v1alpha1", "Application");
+        let resource = ApiResource::from_gvk(&kind);
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), ARGOCD_NAMESPACE, &resource);
+        let found = api.get_opt(name).await.ok()??;
+        serde_json::to_value(found).ok()
     }
 
     /// Merges into an Application.
