@@ -20,6 +20,9 @@ pub const POD_INITIALIZED_ANNOTATION: &str = "auto.pulumi.com/initialized";
 pub const POD_REVISION_HASH_ANNOTATION: &str = "auto.pulumi.com/revision-hash";
 /// Annotation of children: Argo CD need not refresh an application for their changes.
 pub const ARGOCD_IGNORE_UPDATES_ANNOTATION: &str = "argocd.argoproj.io/ignore-resource-updates";
+/// Annotation of an Update that is over: the console page of its run, which Argo CD offers beside the object. Stacks have
+/// it from their authors alone, so that whoever applies them has nothing to fight over.
+pub const ARGOCD_LINK_ANNOTATION: &str = "link.argocd.argoproj.io/external-link";
 
 /// Label of what a Stack creates, with the value [`COMPONENT_STACK`].
 pub const COMPONENT_LABEL: &str = "pulumi.com/component";

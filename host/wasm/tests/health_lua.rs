@@ -41,13 +41,8 @@ enum Expected {
 /// A host with the built-ins, health-lua configured so. Its limits are the plugin's own: a busy machine must not end a script
 /// before these do.
 async fn configured(config: Value) -> (PluginHost, tempfile::TempDir) {
-    configured_within(config, 5_000).await
-}
-
-async fn configured_within(config: Value, cpu_ms: u64) -> (PluginHost, tempfile::TempDir) {
     let dir = installed();
-    let policy =
-        json!({"plugins": {"health-lua": {"config": config, "limits": {"cpuMs": cpu_ms}}}});
+    let policy = json!({"plugins": {"health-lua": {"config": config, "limits": {"cpuMs": 5_000}}}});
     let policy = Policy::parse(&policy.to_string()).unwrap();
     let host = host(
         &[dir.path()],
@@ -149,7 +144,7 @@ async fn what_no_instruction_counts_is_stopped_by_the_host() {
     let mut cases: Vec<Case> = serde_saphyr::from_str(HOSTILE).unwrap();
     cases.retain(|case| matches!(case.expected, Expected::Host(_)));
     assert!(!cases.is_empty());
-    let (host, _dir) = configured_within(as_config(&cases), 500).await;
+    let (host, _dir) = configured(as_config(&cases)).await;
     check(&host, &cases).await;
     assert!(status(&host).serving);
 }

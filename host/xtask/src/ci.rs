@@ -13,6 +13,7 @@ use crate::plugins::{BUILT_IN, EXAMPLES};
 use crate::process::{cargo, find_on_path, run};
 use crate::tally::Tally;
 use crate::test::{self, seconds};
+use crate::{argocd_settings, argocd_tools};
 
 /// Compiling cargo-deny takes about two minutes on two cores; a machine that needs longer skips it.
 const INSTALL_LIMIT: Duration = Duration::from_secs(6 * 60);
@@ -56,10 +57,16 @@ pub fn run_all(place: &Place) -> Result<Tally> {
     });
     steps.take("clippy, components", || outcome(clippy_components(place)));
     steps.take("licences, bans, sources", || deny(place));
-    steps.take("a container runtime", || match node_packages::install() {
+    // The tests that need them say so too.
+    let or_skipped = |result: Result<()>| match result {
         Ok(()) => End::Passed,
-        // The tests that need it say so too.
         Err(missing) => End::Skipped(missing.to_string()),
+    };
+    steps.take("a container runtime", || {
+        or_skipped(node_packages::install())
+    });
+    steps.take("Redis, for Argo CD", || {
+        or_skipped(argocd_tools::install_redis())
     });
 
     let started = Instant::now();
@@ -92,6 +99,7 @@ pub fn check_generated(place: &Place) -> Result<()> {
         what: "Cargo.lock".to_owned(),
         how: "cargo update --workspace",
     })?;
+    argocd_settings::make(place, true)?;
     crds::make(place, true)
 }
 

@@ -30,6 +30,8 @@ pub enum Part {
     Whole,
     /// This, whatever the version is.
     Text(&'static str),
+    /// `1.2.3`
+    Bare,
     /// `1`
     Major,
     /// `2`
@@ -38,10 +40,12 @@ pub enum Part {
 
 impl Part {
     fn of(self, version: &str) -> &str {
-        let mut numbers = version.trim_start_matches('v').split('.');
+        let bare = version.trim_start_matches('v');
+        let mut numbers = bare.split('.');
         match self {
             Self::Whole => version,
             Self::Text(text) => text,
+            Self::Bare => bare,
             Self::Major => numbers.next().unwrap_or_default(),
             Self::Minor => numbers.nth(1).unwrap_or_default(),
         }
@@ -228,6 +232,7 @@ mod tests {
             module: "a.example/x",
             variables: &[
                 ("v.all", Part::Whole),
+                ("v.bare", Part::Bare),
                 ("v.a", Part::Major),
                 ("v.b", Part::Minor),
             ],
@@ -235,7 +240,7 @@ mod tests {
         };
         assert_eq!(
             tool.linker_flags("v1.36.3"),
-            "-s -w -X v.all=v1.36.3 -X v.a=1 -X v.b=36"
+            "-s -w -X v.all=v1.36.3 -X v.bare=1.36.3 -X v.a=1 -X v.b=36"
         );
     }
 }

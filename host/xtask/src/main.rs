@@ -1,6 +1,8 @@
 //! Developer commands: `cargo xtask --help`.
 
 mod agent_static;
+mod argocd_settings;
+mod argocd_tools;
 mod bench;
 mod binaries;
 mod chart;
@@ -56,14 +58,14 @@ enum Subject {
     /// Says one sentence for each thing that is missing: what, what for, how to get it. Adds the
     /// Rust target for components by itself.
     Doctor,
-    /// Make in target/tools what the tests need: `pulumi`, Kubernetes' programs, Flux's source-controller, Helm.
+    /// Make in target/tools what the tests need: `pulumi`, Kubernetes' programs, Flux's source-controller, Argo CD, Helm.
     ///
     /// Takes the pulumi on PATH when it is new enough and has pulumi-language-yaml beside it or on
-    /// PATH; else builds the versions pinned in tests/tools/pulumi with Go. etcd, Kubernetes,
-    /// Flux and Helm are always built, as pinned in tests/tools/k8s, flux and helm. That takes some
-    /// minutes the first time and nothing after. `node` also installs the packages of a container
-    /// runtime, with apt-get as root; it is the only group that does, and is made if it is named or
-    /// if nothing is missing.
+    /// PATH; else builds the versions pinned in tests/tools/pulumi with Go. etcd, Kubernetes, Flux,
+    /// Argo CD and Helm are always built, as pinned in the other folders of tests/tools. That takes
+    /// some minutes the first time and nothing after. If they are named, `node` also installs the packages
+    /// of a container runtime and `argocd` that of Redis, with apt-get as root; no other group
+    /// changes the machine. `node` is made unasked only where nothing is missing.
     Tools {
         /// Make only these.
         groups: Vec<Group>,
@@ -131,6 +133,12 @@ enum Subject {
         #[arg(long)]
         check: bool,
     },
+    /// Make deploy/argocd/argocd-cm.yaml from the small files beside it.
+    Argocd {
+        /// Write nothing: fail if the file is not what they give.
+        #[arg(long)]
+        check: bool,
+    },
     /// Everything a change must pass: formatting, lints, licences, generated files, tests.
     Ci,
     /// Verify that committed generated files fit their sources.
@@ -162,11 +170,15 @@ fn perform(command: Subject) -> Result<Option<Tally>> {
     match command {
         Subject::Doctor => doctor::check_all(&place)?,
         Subject::Tools { groups, pinned } => {
+            let named = !groups.is_empty();
             let groups = if groups.is_empty() {
                 Group::usual()
             } else {
                 groups
             };
+            if named && groups.contains(&Group::Argocd) {
+                argocd_tools::install_redis()?;
+            }
             if groups.contains(&Group::Node) {
                 node_packages::install()?;
             }
@@ -181,6 +193,7 @@ fn perform(command: Subject) -> Result<Option<Tally>> {
         Subject::Bench { arguments } => bench::run_all(&place, &arguments)?,
         Subject::Crds { check } => crds::make(&place, check)?,
         Subject::Chart { check } => chart::make(&place, check)?,
+        Subject::Argocd { check } => argocd_settings::make(&place, check)?,
         Subject::Ci => return ci::run_all(&place).map(Some),
         Subject::CheckGenerated => {
             ci::check_generated(&place)?;

@@ -26,16 +26,10 @@ const NETWORK_FOLDERS: [&str; 2] = ["/usr/lib/cni", "/opt/cni/bin"];
 
 /// The packages that are missing here.
 pub fn missing() -> Vec<&'static str> {
-    let there = |program: &str| {
-        find_on_path(program, None).is_some()
-            || MORE
-                .iter()
-                .any(|folder| Path::new(folder).join(program).is_file())
-    };
     let network = |folder: &str| Path::new(folder).join("bridge").is_file();
     let mut missing: Vec<_> = PROGRAMS
         .iter()
-        .filter(|(program, _)| !there(program))
+        .filter(|(program, _)| !is_there(program))
         .map(|(_, package)| *package)
         .collect();
     if !NETWORK_FOLDERS.iter().any(|folder| network(folder)) {
@@ -43,6 +37,14 @@ pub fn missing() -> Vec<&'static str> {
     }
     missing.dedup();
     missing
+}
+
+/// Whether a program is on PATH, or where root would find it.
+pub fn is_there(program: &str) -> bool {
+    find_on_path(program, None).is_some()
+        || MORE
+            .iter()
+            .any(|folder| Path::new(folder).join(program).is_file())
 }
 
 /// Why a real node cannot run here as things are, as one sentence; none if nothing speaks against it.
@@ -74,23 +76,29 @@ pub fn install() -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
+    install_these(&missing, "a real node is made of them")
+}
+
+/// Installs these packages; `why` says what for.
+///
+/// # Errors
+/// Where they cannot be installed: what to install oneself.
+pub fn install_these(packages: &[&str], why: &'static str) -> Result<()> {
+    let names = packages.join(", ");
     if !is_root() || find_on_path("apt-get", None).is_none() {
         return Err(Error::MissingProgram {
-            program: format!("the packages {}", missing.join(", ")),
-            why: "a real node is made of them",
+            program: format!("the packages {names}"),
+            why,
             how: "as root on Debian this command installs them; elsewhere install what has these programs",
         });
     }
-    println!(
-        "a real node needs the packages {}: they are installed now",
-        missing.join(", ")
-    );
-    if apt(&missing).is_ok() {
+    println!("the packages {names} are installed now: {why}");
+    if apt(packages).is_ok() {
         return Ok(());
     }
     // The lists of a new machine are empty, those of an old one name what is gone.
     run(Command::new("apt-get").args(["-q", "update"]))?;
-    apt(&missing)
+    apt(packages)
 }
 
 fn apt(packages: &[&str]) -> Result<()> {

@@ -90,6 +90,11 @@ impl Place {
         self.root.join("tests/tools/helm")
     }
 
+    /// The Go module that pins Argo CD.
+    pub fn argocd_module(&self) -> PathBuf {
+        self.root.join("tests/tools/argocd")
+    }
+
     /// `path` as a person in the workspace's root would type it.
     pub fn shown<'a>(&self, path: &'a Path) -> std::path::Display<'a> {
         path.strip_prefix(&self.root).unwrap_or(path).display()

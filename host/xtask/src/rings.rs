@@ -40,7 +40,13 @@ impl Ring {
         match self {
             Self::Units => &[Group::Lua],
             Self::Simulator => &[],
-            Self::Real => &[Group::Pulumi, Group::K8s, Group::Flux, Group::Helm],
+            Self::Real => &[
+                Group::Pulumi,
+                Group::K8s,
+                Group::Flux,
+                Group::Argocd,
+                Group::Helm,
+            ],
             Self::Node => &[Group::Pulumi, Group::K8s, Group::Helm, Group::Node],
         }
     }

@@ -52,7 +52,7 @@ pub fn run(place: &Place, rings: &[Ring], filters: &[String]) -> Result<Tally> {
 /// What cannot be made here leaves tests that find no tools, say so, and are counted as skipped.
 fn make_tools(place: &Place, rings: &[Ring]) -> Result<()> {
     let needed = |group: &Group| rings.iter().any(|ring| ring.tools().contains(group));
-    for group in [Group::Lua, Group::Pulumi, Group::K8s, Group::Node] {
+    for group in Group::ALL {
         if !needed(&group) {
             continue;
         }

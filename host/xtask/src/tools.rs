@@ -15,7 +15,7 @@ use crate::node_packages;
 use crate::place::Place;
 use crate::process::{capture, find_on_path, spelled};
 use crate::version::Version;
-use crate::{flux_tools, helm_tools, k8s_tools, lua_tools};
+use crate::{argocd_tools, flux_tools, helm_tools, k8s_tools, lua_tools};
 
 /// The oldest CLI that we accept from PATH. The agent takes older ones, but tests compare with what
 /// the pinned one prints; this leaves a little room below it. No version in between has been tried.
@@ -57,14 +57,34 @@ pub enum Group {
     Lua,
     /// Helm.
     Helm,
+    /// Argo CD; if it is named, Redis too.
+    Argocd,
     /// kubelet and kube-scheduler, and the packages of a container runtime.
     Node,
 }
 
 impl Group {
+    /// All of them, in the order in which they are made.
+    pub const ALL: [Self; 7] = [
+        Self::Lua,
+        Self::Pulumi,
+        Self::K8s,
+        Self::Flux,
+        Self::Argocd,
+        Self::Helm,
+        Self::Node,
+    ];
+
     /// What the rings need that can run here.
     pub fn usual() -> Vec<Self> {
-        let mut groups = vec![Self::Pulumi, Self::K8s, Self::Flux, Self::Helm, Self::Lua];
+        let mut groups = vec![
+            Self::Pulumi,
+            Self::K8s,
+            Self::Flux,
+            Self::Argocd,
+            Self::Helm,
+            Self::Lua,
+        ];
         if node_packages::obstacle().is_none() {
             groups.push(Self::Node);
         }
@@ -107,6 +127,7 @@ pub fn make(place: &Place, groups: &[Group], pinned: bool) -> Result<()> {
             Group::Flux => flux_tools::make(place, &folder)?,
             Group::Lua => lua_tools::make(place, &folder)?,
             Group::Helm => helm_tools::make(place, &folder)?,
+            Group::Argocd => argocd_tools::make(place, &folder)?,
             Group::Node => k8s_tools::node(place, &folder)?,
         }
     }

@@ -3,6 +3,7 @@
 //!
 //! Everything that is started here ends with the process that started it, however that one ends.
 
+mod argocd;
 pub mod audit;
 pub mod error;
 pub mod identity;
@@ -18,6 +19,7 @@ mod process;
 mod tools;
 mod watchdog;
 
+pub use argocd::{ArgoCd, NAMESPACE as ARGOCD_NAMESPACE, argocd_binary, argocd_sources};
 pub use audit::{AuditEvent, AuditLog};
 pub use error::{Error, Result};
 pub use identity::Identity;

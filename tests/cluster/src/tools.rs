@@ -37,13 +37,15 @@ pub(crate) fn tool(name: &'static str) -> Result<PathBuf> {
 
 /// kubectl: the one in the tools folder, else the one on PATH.
 pub(crate) fn kubectl() -> Result<PathBuf> {
-    tool("kubectl").or_else(|missing| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path)
-            .map(|folder| folder.join("kubectl"))
-            .find(|path| path.is_file())
-            .ok_or(missing)
-    })
+    tool("kubectl").or_else(|missing| on_path("kubectl").ok_or(missing))
+}
+
+/// A program on PATH.
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file())
 }
 
 /// Says that a test is skipped and why: on stderr, and in the file that `cargo xtask test` counts,

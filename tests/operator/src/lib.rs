@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use windlass_cluster::{ControlPlane, FakeKubelet, Image, Images, KubeletOptions};
 use windlass_e2e::world::workspace_root;
 
+pub mod argocd;
 pub mod backend;
 pub mod history;
 pub mod real;

@@ -6,6 +6,8 @@ pub mod stack;
 pub mod update;
 pub mod workspace;
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use windlass_api::OwnerReference;
 use windlass_api::{Resource, Stack};
@@ -33,6 +35,22 @@ pub fn remove_finalizer(
     patch.push(json!({"op": "test", "path": path, "value": finalizer}));
     patch.push(json!({"op": "remove", "path": path}));
     Some(Value::Array(patch))
+}
+
+/// The part of a JSON patch that sets an annotation beside others. An object that had none when it was last seen is left
+/// alone: to make room for the first would take away what somebody has added since.
+pub fn set_annotation(
+    present: Option<&BTreeMap<String, String>>,
+    name: &str,
+    value: &str,
+) -> Option<Value> {
+    let present = present.filter(|all| !all.is_empty())?;
+    if present.get(name).is_some_and(|old| old == value) {
+        return None;
+    }
+    let name = name.replace('~', "~0").replace('/', "~1");
+    let path = format!("/metadata/annotations/{name}");
+    Some(json!({"op": "add", "path": path, "value": value}))
 }
 
 fn fence(version: Option<&str>) -> Vec<Value> {
@@ -88,5 +106,25 @@ mod tests {
                 {"op": "remove", "path": "/metadata/finalizers/1"}
             ])
         );
+    }
+
+    #[test]
+    fn an_annotation_is_set_beside_others_only() {
+        let link = |present: &[(&str, &str)]| {
+            let present = present
+                .iter()
+                .map(|(name, value)| (name.to_string(), value.to_string()))
+                .collect();
+            set_annotation(Some(&present), "link.example/a~b", "https://c")
+        };
+        assert_eq!(
+            link(&[("d", "e")]),
+            Some(
+                json!({"op": "add", "path": "/metadata/annotations/link.example~1a~0b", "value": "https://c"})
+            )
+        );
+        assert_eq!(link(&[("link.example/a~b", "https://c")]), None);
+        assert_eq!(link(&[]), None);
+        assert_eq!(set_annotation(None, "a", "b"), None);
     }
 }

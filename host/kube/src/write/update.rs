@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass_api::intent::{RunIntent, RunRecord};
 use windlass_api::names::{
-    ARGOCD_IGNORE_UPDATES_ANNOTATION, FINALIZER, MANAGER, STACK_FINALIZER_MANAGER,
-    UPDATE_STATUS_MANAGER, outputs_secret_name,
+    ARGOCD_IGNORE_UPDATES_ANNOTATION, ARGOCD_LINK_ANNOTATION, FINALIZER, MANAGER,
+    STACK_FINALIZER_MANAGER, UPDATE_STATUS_MANAGER, outputs_secret_name,
 };
 use windlass_api::run::Operation;
 use windlass_api::{Stack, Update};
@@ -17,7 +17,7 @@ use windlass_engine::{Fence, Key, StoreError};
 use crate::api::ApiError;
 use crate::clock;
 use crate::store::KubeStore;
-use crate::write::{add_finalizer, owner, remove_finalizer};
+use crate::write::{add_finalizer, owner, remove_finalizer, set_annotation};
 
 impl KubeStore {
     pub(crate) async fn create_update(
@@ -174,9 +174,18 @@ impl KubeStore {
             return Ok(());
         };
         let present = stored.metadata.finalizers.clone().unwrap_or_default();
-        let Some(patch) = remove_finalizer(&present, FINALIZER, None) else {
+        let Some(mut patch) = remove_finalizer(&present, FINALIZER, None) else {
             return Ok(());
         };
+        // In the same write: the status that it is taken from was the one before.
+        let link = stored
+            .status
+            .as_ref()
+            .and_then(|status| status.permalink.as_deref());
+        if let (Some(link), Value::Array(patch)) = (link, &mut patch) {
+            let annotations = stored.metadata.annotations.as_ref();
+            patch.extend(set_annotation(annotations, ARGOCD_LINK_ANNOTATION, link));
+        }
         let released: Result<Update, ApiError> = self
             .cluster
             .json_patch(&key.namespace, name, &patch, STACK_FINALIZER_MANAGER)

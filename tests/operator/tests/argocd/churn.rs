@@ -1,0 +1,196 @@
+//! What Argo CD has to process of a Stack that lives beside it, and that the two do not fight over it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+use windlass_operator::argocd::{AUTOMATED, Delivery, Sync, is_delivered};
+use windlass_operator::{History, is_ready};
+
+use crate::support::{program, repository, stack};
+
+/// Writes to a Stack's status that a run which changes something may make.
+const WRITES: usize = 4;
+const LIMIT: Duration = Duration::from_secs(60);
+const NAME: &str = "steady";
+/// The component that says for what it looks at an Application again.
+const CONTROLLER: &str = "argocd-application-controller";
+
+/// A Stack that is compared with Git all the while that other scenarios go on.
+pub struct Steady {
+    history: History,
+    /// How often Argo CD had written the Stack when it was in step.
+    writes: usize,
+}
+
+/// Everything that the API server may store otherwise than Git has it: defaults in lists, quantities, and a resync.
+const SPEC: &str = r#"resyncFrequencySeconds: 60
+continueResyncOnCommitMatch: true
+updateTemplate: {spec: {ttlAfterCompleted: 1h}}"#;
+
+fn manifests() -> [String; 2] {
+    let stack = stack(NAME, SPEC).replace(
+        "volumeMounts: [{name: state, mountPath: /state}]",
+        "volumeMounts: [{name: state, mountPath: /state}]\n            ports: [{containerPort: 8080}]\n            \
+         resources: {limits: {cpu: 1000m, memory: 1024Mi}}\n            env: [{name: NODE, valueFrom: {fieldRef: \
+         {fieldPath: spec.nodeName}}}]",
+    );
+    [program(NAME), stack]
+}
+
+pub async fn begin(delivery: &Delivery) -> Steady {
+    repository(delivery, NAME, &manifests());
+    let sync = Sync {
+        name: NAME,
+        repo: NAME,
+        more: AUTOMATED,
+        ..Sync::default()
+    };
+    delivery.application(sync).await;
+    delivery.delivered(NAME).await;
+    Steady {
+        history: delivery.operator.history("stack", NAME),
+        writes: argo_writes(delivery),
+    }
+}
+
+/// How often Argo CD has written the Stack.
+fn argo_writes(delivery: &Delivery) -> usize {
+    let audit = delivery
+        .operator
+        .plane
+        .audit_log()
+        .of_user(&delivery.argo.user_name());
+    let of_stack = audit.only(|event| event.resource == "stacks" && event.name == NAME);
+    of_stack.writes()
+}
+
+fn sequence(stack: &Value) -> i64 {
+    stack["status"]["lastUpdate"]["sequence"]
+        .as_i64()
+        .unwrap_or_default()
+}
+
+impl Steady {
+    pub async fn end(self, delivery: &Delivery) {
+        let operator = &delivery.operator;
+        // A resync without a change: Ready stays, and one write says that it was.
+        operator
+            .stack_when(NAME, "resynced", |stack| {
+                sequence(stack) >= 2 && is_ready(stack)
+            })
+            .await;
+        let versions = self.history.versions();
+        assert!(versions.iter().all(is_ready), "{versions:#?}");
+        let mut writes: BTreeMap<i64, usize> = BTreeMap::new();
+        let mut statuses: Vec<&Value> = versions.iter().map(|one| &one["status"]).collect();
+        statuses.dedup();
+        for status in &statuses[1..] {
+            *writes
+                .entry(
+                    status["lastUpdate"]["sequence"]
+                        .as_i64()
+                        .unwrap_or_default(),
+                )
+                .or_default() += 1;
+        }
+        assert!(
+            writes.values().all(|count| *count <= 1),
+            "{writes:?}: {statuses:#?}"
+        );
+
+        // Nobody but the operator wrote it in all that time.
+        let app = delivery.delivered(NAME).await;
+        assert_eq!(
+            argo_writes(delivery),
+            self.writes,
+            "Argo CD and the operator fight"
+        );
+        let synced = app["status"]["history"].as_array().map(Vec::len);
+        assert_eq!(synced, Some(1), "{:#}", app["status"]["history"]);
+
+        self.a_run_is_few_writes(delivery).await;
+        self.drift_goes_back(delivery).await;
+        children_are_not_followed(delivery);
+    }
+
+    async fn a_run_is_few_writes(&self, delivery: &Delivery) {
+        let operator = &delivery.operator;
+        let before = self.history.versions().len();
+        let request =
+            r#"{"metadata":{"annotations":{"pulumi.com/reconciliation-request":"once more"}}}"#;
+        operator.patch("stack", NAME, request).await;
+        let stack = operator
+            .stack_when(NAME, "run once more", |stack| {
+                is_ready(stack) && stack["status"]["lastUpdate"]["reconcileRequest"] == "once more"
+            })
+            .await;
+        let version = &stack["metadata"]["resourceVersion"];
+        operator
+            .until("the watch to follow", LIMIT, async || {
+                let seen = self.history.versions();
+                seen.iter()
+                    .any(|one| one["metadata"]["resourceVersion"] == *version)
+            })
+            .await;
+        let versions = self.history.versions();
+        let mut statuses: Vec<&Value> = versions[before - 1..]
+            .iter()
+            .map(|one| &one["status"])
+            .collect();
+        statuses.dedup();
+        assert!(statuses.len() - 1 <= WRITES, "{statuses:#?}");
+        assert_eq!(
+            argo_writes(delivery),
+            self.writes,
+            "Argo CD and the operator fight"
+        );
+    }
+
+    /// What somebody changes by hand goes back with one write, and the operator follows.
+    async fn drift_goes_back(&self, delivery: &Delivery) {
+        let operator = &delivery.operator;
+        let drift = r#"{"spec":{"updateTemplate":{"spec":{"ttlAfterCompleted":"9h"}}}}"#;
+        operator.patch("stack", NAME, drift).await;
+        delivery
+            .app_when(NAME, "healed", |app| {
+                is_delivered(app) && argo_writes(delivery) > self.writes
+            })
+            .await;
+        operator
+            .stack_when(NAME, "as Git has it", |stack| {
+                let template = &stack["spec"]["updateTemplate"]["spec"];
+                is_ready(stack) && template["ttlAfterCompleted"] == "1h"
+            })
+            .await;
+        assert_eq!(argo_writes(delivery), self.writes + 1);
+    }
+}
+
+/// Argo CD looks at an Application again when a child comes and when it goes, and never for what happens to it between.
+fn children_are_not_followed(delivery: &Delivery) {
+    let mut looked: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for line in delivery.argocd.log(CONTROLLER).lines() {
+        if !line.contains("Requesting app refresh caused by object update") {
+            continue;
+        }
+        let field = |name: &str| {
+            let from = line.find(&format!(" {name}="))? + name.len() + 2;
+            line[from..]
+                .split_whitespace()
+                .next()
+                .map(|text| text.trim_matches('"').to_owned())
+        };
+        if let (Some(kind), Some(name)) = (field("kind"), field("name"))
+            && ["Workspace", "Update", "Pod", "Service", "Secret"].contains(&kind.as_str())
+        {
+            *looked.entry((kind, name)).or_default() += 1;
+        }
+    }
+    assert!(
+        !looked.is_empty(),
+        "no child was seen: is the log read rightly?"
+    );
+    let followed: Vec<_> = looked.iter().filter(|(_, count)| **count > 2).collect();
+    assert!(followed.is_empty(), "{followed:?}");
+}
