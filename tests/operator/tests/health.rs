@@ -40,9 +40,10 @@ async fn a_stack_waits_for_what_it_names_and_learns_no_more_than_its_service_acc
                 && waits(stack, "the service account default may not get stacks")
         })
         .await;
+    let account = format!("--serviceaccount={}:default", operator.namespace);
     let view = ["create", "rolebinding", "view", "--clusterrole=view"];
     operator
-        .kubectl(&[view.as_slice(), &["--serviceaccount=default:default"]].concat())
+        .kubectl(&[view.as_slice(), &[account.as_str()]].concat())
         .await;
     let role = [
         "create",
@@ -54,7 +55,7 @@ async fn a_stack_waits_for_what_it_names_and_learns_no_more_than_its_service_acc
     operator.kubectl(&role).await;
     let bind = ["create", "rolebinding", "stacks", "--role=stacks"];
     operator
-        .kubectl(&[bind.as_slice(), &["--serviceaccount=default:default"]].concat())
+        .kubectl(&[bind.as_slice(), &[account.as_str()]].concat())
         .await;
     // The Stack `base` is judged by the plugin for Stacks: it is healthy, and not spoken of any more.
     let stack = operator
