@@ -22,7 +22,8 @@ fn config(pooling: bool) -> Config {
     if pooling {
         let mut pool = PoolingAllocationConfig::default();
         pool.total_component_instances(INSTANCES);
-        pool.total_core_instances(INSTANCES * 4);
+        // A language with a library of its own is made of some forty of them.
+        pool.total_core_instances(INSTANCES * 16);
         pool.total_memories(INSTANCES * 2);
         pool.total_tables(INSTANCES * 4);
         pool.max_memory_size(MEMORY);

@@ -1,5 +1,4 @@
 //! Test Windlass plugins: the component in the real host, with answers of your own.
-#![doc = include_str!("../README.md")]
 
 mod windlass;
 mod world;

@@ -66,7 +66,7 @@ pub fn build(folder: &Path) -> PathBuf {
         wasm.map(PathBuf::from)
     };
     // Its own comes after those of its dependencies.
-    text.lines().filter_map(component).last().unwrap_or_else(|| {
+    text.lines().filter_map(component).next_back().unwrap_or_else(|| {
         panic!("cargo made no component: Cargo.toml needs `crate-type = [\"cdylib\", \"rlib\"]` under [lib]")
     })
 }

@@ -86,9 +86,8 @@ impl World {
             }
             Standing::Leads { tenure, held } => {
                 let heedless = planted == Some(Planted::LeaseHeldOn);
-                if tenure.slept_through(now) && !heedless {
-                    Turn::Over
-                } else if reached && self.lease.holder != me && !heedless {
+                let taken = reached && self.lease.holder != me;
+                if (tenure.slept_through(now) || taken) && !heedless {
                     Turn::Over
                 } else {
                     if reached && self.lease == *held {

@@ -281,7 +281,8 @@ impl ResourceLimiter for Round {
         4
     }
 
+    /// What componentize-py makes of Python has more than 32.
     fn instances(&self) -> usize {
-        32
+        64
     }
 }

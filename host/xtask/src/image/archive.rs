@@ -276,10 +276,10 @@ mod tests {
 
     fn root(backwards: bool) -> Root {
         let mut root = Root::default();
-        let mut steps: Vec<Box<dyn Fn(&mut Root)>> = vec![
-            Box::new(|root| root.file("usr/bin/a", 0o755, b"a".to_vec())),
-            Box::new(|root| root.link("bin", "usr/bin")),
-            Box::new(|root| root.folder("tmp", 0o1777, 7)),
+        let mut steps: [fn(&mut Root); 3] = [
+            |root| root.file("usr/bin/a", 0o755, b"a".to_vec()),
+            |root| root.link("bin", "usr/bin"),
+            |root| root.folder("tmp", 0o1777, 7),
         ];
         if backwards {
             steps.reverse();
