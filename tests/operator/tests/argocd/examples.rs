@@ -31,7 +31,7 @@ patches:
               containers:
               - name: pulumi
                 volumeMounts: [{name: state, mountPath: /state}]
-              volumes: [{name: state, @VOLUME@}]
+              volumes: [{name: state, hostPath: {path: "@STATE@"}}]
 "#;
 
 struct Examples<'a> {
@@ -72,15 +72,7 @@ impl Examples<'_> {
     /// The API server takes it as it stands; nothing is stored.
     async fn accepted(&self, file: &str) {
         let operator = &self.delivery.operator;
-        let arguments = [
-            "apply",
-            "--server-side",
-            "--dry-run=server",
-            "-n",
-            &operator.namespace,
-            "-f",
-            "-",
-        ];
+        let arguments = ["apply", "--server-side", "--dry-run=server", "-f", "-"];
         let output = operator
             .plane
             .kubectl_with(&arguments, self.text(file).as_bytes())
