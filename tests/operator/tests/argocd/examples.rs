@@ -8,8 +8,11 @@ use windlass_operator::is_ready;
 
 const NETWORK: &str = "name: network\nruntime: yaml\nresources:\n  range: {type: \"pulumi:Stash\", properties: {input: \
                        10.20.0.0/16}}\noutputs: {range: \"${range.input}\"}\n";
-const APP: &str = "name: app\nruntime: yaml\nconfig: {range: {type: string, default: none}}\nresources:\n  app: {type: \
-                   \"pulumi:Stash\", properties: {input: \"${range}\"}}\noutputs: {usedRange: \"${app.input}\"}\n";
+const APP: &str = "name: app\nruntime: yaml\nresources:\n  app: {type: \"pulumi:Stash\", properties: {input: app}}\n\
+                   outputs: {app: \"${app.input}\"}\n";
+const WEB: &str = "name: web\nruntime: yaml\nresources:\n  network: {type: \"pulumi:pulumi:StackReference\", properties: \
+                   {name: organization/network/producer}}\n  web: {type: \"pulumi:Stash\", properties: {input: \
+                   '${network.outputs[\"range\"]}'}}\noutputs: {usedRange: \"${web.input}\"}\n";
 const PINNED: &str = "0123456789abcdef0123456789abcdef01234567";
 
 /// The overlay over every Stack of an example: state in a directory.
@@ -96,7 +99,11 @@ impl Examples<'_> {
 pub async fn do_what_they_promise(delivery: &Delivery) {
     let operator = &delivery.operator;
     let repo = delivery.git.repo("examples").unwrap();
-    let files = [("network/Pulumi.yaml", NETWORK), ("app/Pulumi.yaml", APP)];
+    let files = [
+        ("network/Pulumi.yaml", NETWORK),
+        ("app/Pulumi.yaml", APP),
+        ("web/Pulumi.yaml", WEB),
+    ];
     let commit = delivery.commit(&repo, "main", &files);
     for branch in ["release", "feature/second-zone"] {
         repo.git(
@@ -173,7 +180,10 @@ pub async fn do_what_they_promise(delivery: &Delivery) {
 
     examples.ready("producer").await;
     let stack = examples.ready("consumer").await;
-    assert_eq!(stack["status"]["outputs"], json!({"usedRange": "[secret]"}));
+    assert_eq!(
+        stack["status"]["outputs"],
+        json!({"usedRange": "10.20.0.0/16"})
+    );
 }
 
 /// The Update of a Stack's first run.
