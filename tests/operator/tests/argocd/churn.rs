@@ -1,6 +1,6 @@
 //! What Argo CD has to process of a Stack that lives beside it, and that the two do not fight over it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -15,6 +15,16 @@ const LIMIT: Duration = Duration::from_secs(60);
 const NAME: &str = "steady";
 /// The component that says for what it looks at an Application again.
 const CONTROLLER: &str = "argocd-application-controller";
+
+/// What that component calls the lightest look: at the tree of an Application's objects, with nothing compared.
+const ONLY_THE_TREE: &str = "0";
+/// How often the tree changes by a child that lives: it is made, its health is told, a run's twice; a pod is given to a
+/// node between, outputs get new values.
+const LIVES: usize = 3;
+/// And by one that goes: it is marked, let go by each that holds it, its containers end, it is gone.
+const GOES: usize = 4;
+/// The project in `deploy/argocd/appproject.yaml`.
+const WATCHES_ORPHANS: &str = "team-a-stacks";
 
 /// A Stack that is compared with Git all the while that other scenarios go on.
 pub struct Steady {
@@ -111,7 +121,7 @@ impl Steady {
 
         self.a_run_is_few_writes(delivery).await;
         self.drift_goes_back(delivery).await;
-        children_are_not_followed(delivery);
+        children_are_not_followed(delivery).await;
     }
 
     async fn a_run_is_few_writes(&self, delivery: &Delivery) {
@@ -167,9 +177,28 @@ impl Steady {
     }
 }
 
-/// Argo CD looks at an Application again when a child comes and when it goes, and never for what happens to it between.
-fn children_are_not_followed(delivery: &Delivery) {
-    let mut looked: BTreeMap<(String, String), usize> = BTreeMap::new();
+/// All objects there are of the kinds that the operator makes: kind, namespace, name.
+async fn children(delivery: &Delivery) -> BTreeSet<(String, String, String)> {
+    let kinds = "workspaces.auto.pulumi.com,updates.auto.pulumi.com,pods,services,secrets";
+    let listed = ["get", kinds, "--all-namespaces", "-o", "json"];
+    let output = delivery.operator.plane.kubectl(&listed).await;
+    let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let of = |one: &Value| {
+        let metadata = &one["metadata"];
+        (
+            text(&one["kind"]),
+            text(&metadata["namespace"]),
+            text(&metadata["name"]),
+        )
+    };
+    list["items"].as_array().unwrap().iter().map(of).collect()
+}
+
+/// What happens to a child never has an Application compared with Git. Its tree is looked at again when what it shows
+/// of the child changes (the child's health, and its pod's node), not for each of its writes.
+async fn children_are_not_followed(delivery: &Delivery) {
+    let mut looked: BTreeMap<(String, String, String), Vec<String>> = BTreeMap::new();
     for line in delivery.argocd.log(CONTROLLER).lines() {
         if !line.contains("Requesting app refresh caused by object update") {
             continue;
@@ -181,16 +210,30 @@ fn children_are_not_followed(delivery: &Delivery) {
                 .next()
                 .map(|text| text.trim_matches('"').to_owned())
         };
-        if let (Some(kind), Some(name)) = (field("kind"), field("name"))
+        if let (Some(kind), Some(namespace), Some(name)) =
+            (field("kind"), field("namespace"), field("name"))
             && ["Workspace", "Update", "Pod", "Service", "Secret"].contains(&kind.as_str())
         {
-            *looked.entry((kind, name)).or_default() += 1;
+            // A project that watches for orphans compares for a child that goes after its Stack, as for any orphan.
+            let compared = field("comparison-level").as_deref() != Some(ONLY_THE_TREE);
+            assert!(
+                !compared || field("project").as_deref() == Some(WATCHES_ORPHANS),
+                "{line}"
+            );
+            looked
+                .entry((kind, namespace, name))
+                .or_default()
+                .push(line.to_owned());
         }
     }
     assert!(
         !looked.is_empty(),
         "no child was seen: is the log read rightly?"
     );
-    let followed: Vec<_> = looked.iter().filter(|(_, count)| **count > 2).collect();
-    assert!(followed.is_empty(), "{followed:?}");
+    let living = children(delivery).await;
+    for ((kind, namespace, name), lines) in &looked {
+        let there = living.contains(&(kind.clone(), namespace.clone(), name.clone()));
+        let limit = if there { LIVES } else { LIVES + GOES };
+        assert!(lines.len() <= limit, "{limit}: {lines:#?}");
+    }
 }

@@ -21,7 +21,6 @@ async fn a_wave_waits_for_its_stack() {
 
 /// One Argo CD for all of it: to start one takes longer than what most of these take.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "not yet seen to pass as a whole; run it with --ignored"]
 async fn argo_cd_brings_stacks_waits_for_them_and_takes_them_away() {
     let Some(delivery) = Delivery::start().await else {
         return;
