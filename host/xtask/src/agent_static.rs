@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::cross;
 use crate::doctor;
 use crate::error::Result;
 use crate::place::Place;
@@ -38,9 +39,7 @@ pub fn make_for(place: &Place, machine: &str) -> Result<PathBuf> {
         &target,
     ]);
     if machine != std::env::consts::ARCH {
-        let variable = target.to_uppercase().replace('-', "_");
-        let linker = format!("{machine}-linux-musl-gcc");
-        build.env(format!("CARGO_TARGET_{variable}_LINKER"), linker);
+        cross::with_musl(&mut build, machine)?;
     }
     run(&mut build)?;
     let folder = place.target.join(target).join("release");

@@ -8,6 +8,7 @@ mod binaries;
 mod chart;
 mod ci;
 mod crds;
+mod cross;
 mod doctor;
 mod error;
 mod flux_tools;

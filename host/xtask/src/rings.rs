@@ -51,6 +51,25 @@ impl Ring {
         }
     }
 
+    /// How many of its test binaries run at a time. Real processes mostly wait for one another; what computes has the
+    /// machine to itself.
+    pub fn at_once(self) -> usize {
+        match self {
+            Self::Real => 2,
+            Self::Units | Self::Simulator | Self::Node => 1,
+        }
+    }
+
+    /// Whether a binary of this ring, by its package and target, takes minutes where most take seconds.
+    pub fn is_long(self, package: &str, target: &str) -> bool {
+        self == Self::Real
+            && match package {
+                "windlass-author" => matches!(target, "tests/languages" | "tests/templates"),
+                "windlass-operator" => matches!(target, "tests/argocd" | "tests/storm"),
+                _ => false,
+            }
+    }
+
     /// The ring of a test target, by its package and, for an integration test, the name of its file in
     /// `tests/`; `None` are the unit tests of a library or binary.
     pub fn of(package: &str, file: Option<&str>) -> Self {
@@ -86,6 +105,18 @@ mod tests {
         assert_eq!(Ring::of("windlass-cluster", Some("pods")), Ring::Real);
         assert_eq!(Ring::of("windlass-e2e", None), Ring::Real);
         assert_eq!(Ring::of("windlass-sim", Some("fleets")), Ring::Simulator);
+    }
+
+    #[test]
+    fn long_ones_are_of_the_ring_that_runs_several_at_once() {
+        for (package, file) in [
+            ("windlass-operator", "storm"),
+            ("windlass-author", "languages"),
+        ] {
+            let ring = Ring::of(package, Some(file));
+            assert!(ring.is_long(package, &format!("tests/{file}")) && ring.at_once() > 1);
+        }
+        assert!(!Ring::Real.is_long("windlass-operator", "tests/rbac"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: everything that can be tested on this machine, ring by ring.
 
-use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::binaries::with_folders;
@@ -73,20 +73,39 @@ fn make_tools(place: &Place, rings: &[Ring]) -> Result<()> {
 fn run_ring(place: &Place, built: &Built, ring: Ring, filters: &[String]) -> Result<Tally> {
     println!("\n{}", ring.title());
     let started = Instant::now();
-    let skip_log = place.test_logs().join(format!("skips-{}", ring as u8 + 1));
-    std::fs::write(&skip_log, "").at(&skip_log)?;
-    let mut tally = Tally::default();
-    for test in built.tests.iter().filter(|test| test.ring == ring) {
-        let before = skips_in(&skip_log)?;
-        let mut outcome = run_binary(place, built, test, filters, &skip_log)?;
-        outcome.tally.skip(skips_in(&skip_log)? - before);
-        print_line(place, &test.package, &test.target, &outcome);
-        tally += outcome.tally;
-    }
+    let mut tests: Vec<_> = built
+        .tests
+        .iter()
+        .filter(|test| test.ring == ring)
+        .collect();
+    // One that is long and begins last would run alone for long.
+    tests.sort_by_key(|test| !ring.is_long(&test.package, &test.target));
+    let at_once = ring.at_once();
+    let queue = Mutex::new(tests.into_iter());
+    let ended = Mutex::new((Tally::default(), String::new()));
+    let work = || -> Result<()> {
+        loop {
+            let next = lock(&queue).next();
+            let Some(test) = next else { return Ok(()) };
+            let (outcome, reasons) = run_binary(place, built, test, filters)?;
+            let mut ended = lock(&ended);
+            print_line(place, &test.package, &test.target, &outcome);
+            ended.0 += outcome.tally;
+            ended.1.push_str(&reasons);
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..at_once).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| {
+            worker
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    })?;
+    let (mut tally, reasons) = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
     if ring == Ring::Units {
         tally += run_examples_in_docs(place, filters)?;
     }
-    let reasons = std::fs::read_to_string(&skip_log).at(&skip_log)?;
     for (reason, times) in counted(&reasons) {
         let tests = if times == 1 { "test" } else { "tests" };
         println!("  SKIP: {reason} ({times} {tests})");
@@ -95,29 +114,43 @@ fn run_ring(place: &Place, built: &Built, ring: Ring, filters: &[String]) -> Res
     Ok(tally)
 }
 
-/// Runs one binary the way cargo would: in its package's folder, told where the binaries are.
+/// A thread that panicked ends the whole; what it held is not looked at after that.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs one binary the way cargo would: in its package's folder, told where the binaries are. With its outcome come the
+/// reasons of its skips, a line each.
 fn run_binary(
     place: &Place,
     built: &Built,
     test: &TestBinary,
     filters: &[String],
-    skip_log: &Path,
-) -> Result<Outcome> {
+) -> Result<(Outcome, String)> {
+    let name = format!("{}-{}", test.package, test.target).replace(['/', ' '], "-");
+    let skip_log = place.test_logs().join(format!("{name}.skips"));
+    std::fs::write(&skip_log, "").at(&skip_log)?;
     let mut command = std::process::Command::new(&test.executable);
     command
         .current_dir(&test.folder)
         .args(filters)
         .env("CARGO_MANIFEST_DIR", &test.folder)
         .env("CARGO_PKG_NAME", &test.package)
-        .env(SKIP_LOG, skip_log);
+        .env(SKIP_LOG, &skip_log);
     for ((package, name), path) in &built.binaries {
         if *package == test.package {
             command.env(format!("CARGO_BIN_EXE_{name}"), path);
         }
     }
     with_folders(place, &mut command, place.binaries());
-    let file = format!("{}-{}.log", test.package, test.target).replace(['/', ' '], "-");
-    test_run::run(&mut command, &place.test_logs().join(file))
+    let log = place.test_logs().join(format!("{name}.log"));
+    let mut outcome = test_run::run(&mut command, &log)?;
+    let reasons = std::fs::read_to_string(&skip_log).at(&skip_log)?;
+    outcome
+        .tally
+        .skip(counted(&reasons).iter().map(|(_, times)| times).sum());
+    std::fs::remove_file(&skip_log).at(&skip_log)?;
+    Ok((outcome, reasons))
 }
 
 /// The examples in doc comments are tests too; only cargo can compile them.
@@ -134,7 +167,15 @@ fn run_examples_in_docs(place: &Place, filters: &[String]) -> Result<Tally> {
 }
 
 fn print_line(place: &Place, package: &str, target: &str, outcome: &Outcome) {
-    let Outcome { tally, took, log } = outcome;
+    let Outcome {
+        tally,
+        took,
+        log,
+        said,
+    } = outcome;
+    if !said.is_empty() {
+        println!("{said}");
+    }
     if tally.is_empty() {
         return;
     }
@@ -153,12 +194,6 @@ fn print_line(place: &Place, package: &str, target: &str, outcome: &Outcome) {
         counts.push_str(&format!(", {failed} failed, see {}", place.shown(log)));
     }
     println!("  {verdict} {package:<22} {target:<24} {took:>8}  {counts}");
-}
-
-/// How many skips the log holds, one to a line.
-fn skips_in(log: &Path) -> Result<u64> {
-    let text = std::fs::read_to_string(log).at(log)?;
-    Ok(counted(&text).iter().map(|(_, times)| times).sum())
 }
 
 /// Each distinct reason with how often it was given, in the order of first appearance.

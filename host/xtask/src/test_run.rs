@@ -22,6 +22,8 @@ pub struct Outcome {
     pub took: Duration,
     /// Where its output is.
     pub log: PathBuf,
+    /// What a person needs of a bad end; empty after a good one.
+    pub said: String,
 }
 
 /// Runs `command` with its output going to `log`.
@@ -42,18 +44,22 @@ pub fn run(command: &mut Command, log: &Path) -> Result<Outcome> {
     let output = String::from_utf8_lossy(&std::fs::read(log).at(log)?).into_owned();
     let ended_well = status.is_some_and(|status| status.success());
     let tally = Tally::of_output(&output, ended_well);
+    let mut said = String::new();
     if !ended_well {
         match status {
-            Some(status) if !output.contains("test result: ") => println!("  ended by {status}"),
+            Some(status) if !output.contains("test result: ") => {
+                said = format!("  ended by {status}\n");
+            }
             Some(_) => {}
-            None => println!("  hung, and was ended after {} min", LIMIT.as_secs() / 60),
+            None => said = format!("  hung, and was ended after {} min\n", LIMIT.as_secs() / 60),
         }
-        println!("{}", tail(&output, SHOWN_LINES));
+        said.push_str(&tail(&output, SHOWN_LINES));
     }
     Ok(Outcome {
         tally,
         took,
         log: log.to_owned(),
+        said,
     })
 }
 

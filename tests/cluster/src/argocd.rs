@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::plane::ControlPlane;
 use crate::process::{Program, tail};
-use crate::tools::{on_path, skip, tools_folder};
+use crate::tools::{go_module, on_path, skip, tools_folder};
 
 /// Where Argo CD's own objects are, Applications among them.
 pub const NAMESPACE: &str = "argocd";
@@ -63,25 +63,7 @@ pub fn argocd_binary() -> Option<PathBuf> {
 /// The folder of the pinned version's sources, with its definitions and its own settings; none, after saying why,
 /// without Go.
 pub fn argocd_sources() -> Option<PathBuf> {
-    let listed = Command::new("go")
-        .args(["list", "-m", "-f", "{{.Dir}}", MODULE])
-        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/argocd"))
-        .env("GOWORK", "off")
-        .env_remove("GOFLAGS")
-        .output();
-    let folder = match listed {
-        Ok(output) if output.status.success() => {
-            String::from_utf8_lossy(&output.stdout).trim().to_owned()
-        }
-        _ => String::new(),
-    };
-    if folder.is_empty() {
-        skip(
-            "go does not tell where Argo CD's sources are; `cargo xtask tools argocd` fetches them",
-        );
-        return None;
-    }
-    Some(PathBuf::from(folder))
+    go_module("argocd", MODULE)
 }
 
 impl ArgoCd {

@@ -28,4 +28,4 @@ pub use kubelet::{FakeKubelet, Image, Images, KubeletOptions};
 #[cfg(target_os = "linux")]
 pub use node::RealNode;
 pub use plane::{Component, ControlPlane, Options};
-pub use tools::{skip, tools_folder};
+pub use tools::{go_module, skip, tools_folder};

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::process::Command;
 
 use crate::error::{Error, Result};
 
@@ -46,6 +47,31 @@ pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path)
         .map(|folder| folder.join(name))
         .find(|path| path.is_file())
+}
+
+/// The folder with the sources of a Go module in the version that is pinned in `tests/tools/GROUP`; none, after saying why,
+/// without Go.
+pub fn go_module(group: &str, module: &str) -> Option<PathBuf> {
+    let pins = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tools");
+    let listed = Command::new("go")
+        .args(["list", "-m", "-f", "{{.Dir}}", module])
+        .current_dir(pins.join(group))
+        .env("GOWORK", "off")
+        .env_remove("GOFLAGS")
+        .output();
+    let folder = match listed {
+        Ok(output) if output.status.success() => {
+            String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        }
+        _ => String::new(),
+    };
+    if folder.is_empty() {
+        skip(&format!(
+            "go does not tell where {module} is; `cargo xtask tools {group}` fetches it"
+        ));
+        return None;
+    }
+    Some(PathBuf::from(folder))
 }
 
 /// Says that a test is skipped and why: on stderr, and in the file that `cargo xtask test` counts,

@@ -1,14 +1,13 @@
 //! Flux's own source-controller beside the operator: what it keeps is run, what it says is passed on.
 #![allow(clippy::unwrap_used)]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_cluster::{skip, tools_folder};
+use windlass_cluster::{go_module, skip, tools_folder};
 use windlass_e2e::git_server::GitServer;
-use windlass_e2e::world::workspace_root;
 use windlass_operator::{Operator, condition, free_port, is_ready};
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -48,30 +47,6 @@ impl SourceController {
     }
 }
 
-/// The folder with the definitions of the version that is pinned; none, after saying why, without Go.
-fn definitions() -> Option<PathBuf> {
-    let module = "github.com/fluxcd/source-controller";
-    let listed = Command::new("go")
-        .args(["list", "-m", "-f", "{{.Dir}}", module])
-        .current_dir(workspace_root().join("tests/tools/flux"))
-        .env("GOWORK", "off")
-        .env_remove("GOFLAGS")
-        .output();
-    let folder = match listed {
-        Ok(output) if output.status.success() => {
-            String::from_utf8_lossy(&output.stdout).trim().to_owned()
-        }
-        _ => String::new(),
-    };
-    if folder.is_empty() {
-        skip(
-            "go does not tell where Flux's definitions are; `cargo xtask tools flux` fetches them",
-        );
-        return None;
-    }
-    Some(Path::new(&folder).join("config/crd/bases"))
-}
-
 fn program(greeting: &str) -> String {
     format!(
         "name: app\nruntime: yaml\nresources:\n  message: {{type: pulumi:Stash, properties: {{input: {greeting}}}}}\noutputs: \
@@ -101,7 +76,7 @@ async fn a_stack_follows_what_flux_keeps_of_a_repository() {
     if !controller.is_file() {
         return skip("there is no source-controller; `cargo xtask tools flux` makes it");
     }
-    let Some(definitions) = definitions() else {
+    let Some(sources) = go_module("flux", "github.com/fluxcd/source-controller") else {
         return;
     };
     let Some(mut operator) = Operator::prepare().await else {
@@ -110,6 +85,7 @@ async fn a_stack_follows_what_flux_keeps_of_a_repository() {
     let (who, kubeconfig) = operator.somebody("windlass").await;
     operator.kubeconfig = kubeconfig;
     operator.launch();
+    let definitions = sources.join("config/crd/bases");
     let folder = definitions.display().to_string();
     operator
         .kubectl(&["apply", "--server-side", "-f", &folder])

@@ -10,12 +10,11 @@ mod sbom;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::agent_static;
-use crate::doctor;
 use crate::error::{AtPath, Error, Result};
 use crate::place::{Place, write_atomically};
 use crate::plugins;
-use crate::process::{capture, cargo, find_on_path, run};
+use crate::process::{capture, cargo, run};
+use crate::{agent_static, cross, doctor};
 use archive::{Image, Root};
 pub use debian::Package;
 
@@ -94,7 +93,7 @@ pub fn make(place: &Place, options: &Options) -> Result<()> {
     let here = Platform::of_this_machine()?;
     let platform = options.platform.unwrap_or(here);
     if platform != here {
-        can_cross(platform)?;
+        cross::possible(platform.machine())?;
     }
     let folder = place.target.join("image");
     std::fs::create_dir_all(&folder).at(&folder)?;
@@ -177,39 +176,13 @@ fn release_binaries(place: &Place, platform: Platform, here: Platform) -> Result
     let mut folder = place.target.join("release");
     if platform != here {
         doctor::rust_target(place, &triple, "the operator is built for another machine")?;
-        let linker = format!("{machine}-linux-gnu-gcc");
-        let variable = format!(
-            "CARGO_TARGET_{}_LINKER",
-            triple.to_uppercase().replace('-', "_")
-        );
-        build.args(["--target", &triple]).env(variable, linker);
+        cross::with_gnu(build.args(["--target", &triple]), machine);
         folder = place.target.join(triple).join("release");
     }
     run(&mut build)?;
     Ok(Binaries {
         windlass: folder.join("windlass"),
         agent,
-    })
-}
-
-/// Whether this machine can build for another one.
-fn can_cross(platform: Platform) -> Result<()> {
-    let machine = platform.machine();
-    let compilers = [
-        format!("{machine}-linux-gnu-gcc"),
-        format!("{machine}-linux-musl-gcc"),
-    ];
-    let missing: Vec<_> = compilers
-        .into_iter()
-        .filter(|compiler| find_on_path(compiler, None).is_none())
-        .collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    Err(Error::MissingProgram {
-        program: missing.join(" and "),
-        why: "the image for another kind of machine is compiled with it",
-        how: "install a cross toolchain, or run this command on such a machine",
     })
 }
 
@@ -281,27 +254,4 @@ fn own(place: &Place, binaries: &Binaries) -> Result<Root> {
     let licence = place.root.join("LICENSE");
     root.file("usr/share/doc/windlass/LICENSE", 0o644, read(&licence)?);
     Ok(root)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn another_machine_needs_a_toolchain_or_one_sentence() {
-        let Ok(here) = Platform::of_this_machine() else {
-            return;
-        };
-        let other = match here {
-            Platform::Amd64 => Platform::Arm64,
-            Platform::Arm64 => Platform::Amd64,
-        };
-        if let Err(error) = can_cross(other) {
-            let said = error.to_string();
-            assert!(
-                said.contains(other.machine()) && said.contains("cross toolchain"),
-                "{said}"
-            );
-        }
-    }
 }
