@@ -63,7 +63,11 @@ mod tests {
             .iter()
             .map(|command| (command.heading.as_str(), command.line.as_str()))
             .collect();
-        let wanted = [("0. Set up", "no"), ("Begin", "one --a --b"), ("Begin", "two")];
+        let wanted = [
+            ("0. Set up", "no"),
+            ("Begin", "one --a --b"),
+            ("Begin", "two"),
+        ];
         assert_eq!(found, wanted);
     }
 }

@@ -38,7 +38,10 @@ impl Manual {
             .map(|command| command.line)
             .collect();
         <[String; N]>::try_from(taken).unwrap_or_else(|taken| {
-            panic!("{}, {heading}: {N} commands are known, there are {taken:#?}", self.name)
+            panic!(
+                "{}, {heading}: {N} commands are known, there are {taken:#?}",
+                self.name
+            )
         })
     }
 
