@@ -190,7 +190,10 @@ fn every_reason_is_explained() {
     let constants_of_phases = phases.lines().filter(|line| line.contains(": &str = \""));
     of_stacks.extend(constants_of_phases.flat_map(quoted));
     let of_runs = of_runs();
-    assert!(of_runs.contains("RunLost") && of_runs.len() > 50, "{of_runs:?}");
+    assert!(
+        of_runs.contains("RunLost") && of_runs.len() > 50,
+        "{of_runs:?}"
+    );
     for (sentence, wanted) in [
         ("By the reason of a condition of a Stack:", of_stacks),
         (
@@ -206,6 +209,9 @@ fn every_reason_is_explained() {
         let missing: Vec<_> = wanted.difference(&explained).collect();
         assert!(missing.is_empty(), "{sentence} lacks {missing:?}");
         let gone: Vec<_> = explained.difference(&wanted).collect();
-        assert!(gone.is_empty(), "{sentence} has {gone:?}, which are no more");
+        assert!(
+            gone.is_empty(),
+            "{sentence} has {gone:?}, which are no more"
+        );
     }
 }
