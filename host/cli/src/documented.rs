@@ -121,16 +121,97 @@ fn every_value_of_the_chart_is_in_the_table_with_its_default() {
     );
 }
 
+/// The constants of a module of reasons in `host/api/src/conditions.rs`.
+fn constants(module: &str) -> BTreeSet<String> {
+    let text = read("host/api/src/conditions.rs");
+    let (_, below) = text.split_once(&format!("pub mod {module} {{")).unwrap();
+    let (body, _) = below.split_once("\n}").unwrap();
+    let lines = body.lines().filter(|line| line.contains(": &str = \""));
+    lines
+        .map(|line| line.split('"').nth(1).unwrap().to_owned())
+        .collect()
+}
+
+/// The words that look like reasons in what a source file says in quotes, without its tests.
+fn quoted(text: &str) -> BTreeSet<String> {
+    let text = text.split("#[cfg(test)]").next().unwrap();
+    let code = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    let words = code.flat_map(|line| line.split('"').skip(1).step_by(2));
+    let reason = |word: &&str| {
+        word.starts_with(|c: char| c.is_ascii_uppercase())
+            && word.chars().skip(1).any(|c| c.is_ascii_lowercase())
+            && word.chars().all(|c| c.is_ascii_alphabetic())
+    };
+    words.filter(reason).map(str::to_owned).collect()
+}
+
+/// The reasons that end runs: those of the host's judgement, and those of the built-in plugins for backends.
+fn of_runs() -> BTreeSet<String> {
+    let mut all = constants("update_reason");
+    for source in [
+        "host/tasks/src/judge.rs",
+        "host/tasks/src/login.rs",
+        "sdk/windlass-sdk/src/cli/outcome.rs",
+        "plugins/backend-cloud/src/classify.rs",
+        "plugins/backend-diy/src/classify.rs",
+    ] {
+        let found = quoted(&read(source));
+        assert!(!found.is_empty(), "{source} has no reasons any more");
+        all.extend(found);
+    }
+    // Other failures of the agent and the cluster are tried again within the same run; these end it.
+    let failures = read("host/tasks/src/failures.rs");
+    let ends = |line: &&str| {
+        line.contains("(FailureClass::Invalid, \"") || line.contains("\"Unavailable\"")
+    };
+    let lines: Vec<_> = failures.lines().filter(ends).collect();
+    all.extend(quoted(&lines.join("\n")));
+    all
+}
+
+/// The table of the README that begins with this sentence.
+fn table(sentence: &str) -> BTreeSet<String> {
+    let text = section("Troubleshoot");
+    let (_, below) = text.split_once(sentence).unwrap();
+    let rows: Vec<_> = below
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+        .collect();
+    first_column(&rows.join("\n"))
+}
+
 #[test]
 fn every_reason_is_explained() {
-    let sources = read("host/api/src/conditions.rs") + &read("host/core/src/phase.rs");
-    let (_, reasons) = sources.split_once("pub mod stack_reason").unwrap();
-    let constants = reasons.lines().filter(|line| line.contains(": &str = \""));
-    let wanted: BTreeSet<String> = constants
-        .map(|line| line.split('"').nth(1).unwrap().to_owned())
-        .collect();
-    assert!(wanted.len() > 30, "{wanted:?}");
-    let explained = first_column(&section("Troubleshoot"));
-    let missing: Vec<_> = wanted.difference(&explained).collect();
-    assert!(missing.is_empty(), "{missing:?}");
+    let mut of_stacks = constants("stack_reason");
+    let phases = read("host/core/src/phase.rs");
+    let constants_of_phases = phases.lines().filter(|line| line.contains(": &str = \""));
+    of_stacks.extend(constants_of_phases.flat_map(quoted));
+    let of_runs = of_runs();
+    assert!(
+        of_runs.contains("RunLost") && of_runs.len() > 50,
+        "{of_runs:?}"
+    );
+    for (sentence, wanted) in [
+        ("By the reason of a condition of a Stack:", of_stacks),
+        (
+            "By the reason of a condition of a Workspace:",
+            constants("workspace_reason"),
+        ),
+        (
+            "By the reason of a condition of an Update, which is one run:",
+            of_runs,
+        ),
+    ] {
+        let explained = table(sentence);
+        let missing: Vec<_> = wanted.difference(&explained).collect();
+        assert!(missing.is_empty(), "{sentence} lacks {missing:?}");
+        let gone: Vec<_> = explained.difference(&wanted).collect();
+        assert!(
+            gone.is_empty(),
+            "{sentence} has {gone:?}, which are no more"
+        );
+    }
 }

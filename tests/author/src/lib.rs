@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 
 use serde_json::Value;
+use windlass_e2e::components::target;
 use windlass_e2e::world::{World, plugin_dir, workspace_root};
+
+pub use windlass_e2e::components::example;
 
 /// A folder with `windlass`, `pulumi` and the built-in plugins at hand, as the tutorial sets them up.
 pub struct Author {
@@ -117,82 +119,4 @@ impl Author {
 
 fn absolute(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-/// This workspace's target folder.
-pub fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| absolute(&workspace_root()).join("target"), PathBuf::from)
-}
-
-/// An example of this workspace as a component, built once per process.
-pub fn example(name: &str) -> PathBuf {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    let folder = BUILT.get_or_init(|| {
-        let target = target().join("components");
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let status = Command::new(cargo)
-            .current_dir(workspace_root())
-            .args(["build", "--quiet", "--profile", "component"])
-            .args(["--target", "wasm32-wasip2", "--target-dir"])
-            .arg(&target)
-            .args(["-p", "source-s3", "-p", "source-oci"])
-            .env_remove("RUSTFLAGS")
-            .status();
-        assert!(
-            status.is_ok_and(|status| status.success()),
-            "the examples do not build"
-        );
-        target.join("wasm32-wasip2/component")
-    });
-    folder.join(format!("{}.wasm", name.replace('-', "_")))
-}
-
-/// The commands of a Markdown text: lines that begin with `$ ` in blocks marked `console`, with lines that end in `\` joined.
-/// A heading restarts nothing; blocks below a heading that contains `without` are left out.
-pub fn commands(markdown: &str, without: &str) -> Vec<String> {
-    let (mut inside, mut left_out) = (false, false);
-    let mut found: Vec<String> = Vec::new();
-    let mut goes_on = false;
-    for line in markdown.lines() {
-        if line.starts_with('#') && !inside {
-            left_out = line.contains(without);
-        }
-        if line.starts_with("```") {
-            inside = line == "```console";
-            continue;
-        }
-        if !inside || left_out {
-            continue;
-        }
-        let command = match (goes_on, line.strip_prefix("$ ")) {
-            (true, _) => {
-                let last = found.last_mut().expect("the line before");
-                last.push_str(line.trim_start());
-                last
-            }
-            (false, Some(command)) => {
-                found.push(command.to_owned());
-                found.last_mut().expect("just pushed")
-            }
-            (false, None) => continue,
-        };
-        goes_on = command.ends_with('\\');
-        if goes_on {
-            command.pop();
-        }
-    }
-    found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_are_found_as_a_reader_would_type_them() {
-        let text = "# Set up\n```console\n$ no\n```\n# Begin\n```console\n$ one --a \\\n    --b\nits output\n$ two\n```\n\
-                    ```rust\n$ not this\n```\n";
-        assert_eq!(commands(text, "Set up"), ["one --a --b", "two"]);
-    }
 }

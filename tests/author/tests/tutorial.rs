@@ -3,17 +3,19 @@
 
 use std::path::PathBuf;
 
-use windlass_author::{Author, commands};
+use windlass_author::Author;
+use windlass_e2e::manual::commands;
 
 #[test]
 fn from_nothing_to_a_plugin_that_serves_a_stack() {
     let Some(author) = Author::new() else { return };
     let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sdk/README.md");
-    let commands = commands(&std::fs::read_to_string(readme).unwrap(), "Set up");
+    let mut commands = commands(&std::fs::read_to_string(readme).unwrap());
+    commands.retain(|command| !command.heading.contains("Set up"));
     assert!(commands.len() > 8, "{commands:?}");
     let mut folder = PathBuf::new();
     let mut served = false;
-    for command in &commands {
+    for command in commands.iter().map(|command| &command.line) {
         if let Some(next) = command.strip_prefix("cd ") {
             folder = folder.join(next);
             continue;

@@ -2,8 +2,10 @@
 
 pub mod backend;
 pub mod canaries;
+pub mod components;
 pub mod git_repo;
 pub mod git_server;
+pub mod manual;
 pub mod moments;
 pub mod ssh_server;
 pub mod stored;

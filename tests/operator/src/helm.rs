@@ -9,14 +9,15 @@ use windlass_cluster::node::image;
 use windlass_cluster::{ControlPlane, Options, RealNode, skip, tools_folder};
 use windlass_e2e::world::workspace_root;
 
+use crate::manual::{at_home, typed};
 use crate::{Operator, PULUMI_IMAGE, backend};
 
 /// The operator's image without its tag, of which there are two with the same content.
 pub const REGISTRY: &str = "test.example";
 pub const REPOSITORY: &str = "windlass/windlass";
 pub const TAGS: [&str; 2] = ["one", "two"];
-/// The namespace of releases.
-pub const NAMESPACE: &str = "operator";
+/// The namespace of releases, as the manual has it.
+pub const NAMESPACE: &str = "pulumi-kubernetes-operator";
 /// A name of the API server that its certificate has.
 const API_SERVER: &str = "kubernetes.default.svc";
 
@@ -37,19 +38,13 @@ pub fn is_there() -> Option<()> {
 /// Runs `helm` on a cluster, with an input.
 pub async fn helm(plane: &ControlPlane, arguments: &[&str], input: &[u8]) -> Output {
     use tokio::io::AsyncWriteExt as _;
-    let home = plane.folder().join("helm");
     let mut command = tokio::process::Command::new(tools_folder().join("helm"));
+    at_home(plane, &mut command);
     command
         .args(arguments)
-        .env("KUBECONFIG", plane.kubeconfig())
-        .env("HOME", &home)
-        .env("HELM_CACHE_HOME", home.join("cache"))
-        .env("HELM_CONFIG_HOME", home.join("config"))
-        .env("HELM_DATA_HOME", home.join("data"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true);
+        .stderr(Stdio::piped());
     let mut child = command.spawn().expect("helm");
     let mut stdin = child.stdin.take().expect("its input");
     // One that does not read its input may end before it is written.
@@ -81,27 +76,28 @@ impl Operator<RealNode> {
         known(&node, &archive).await;
         let mut operator = Self::without_definitions(plane, node).await;
         operator.furnish().await;
-        let made = ["create", "namespace", NAMESPACE];
-        operator.kubectl(&made).await;
-        let restricted = "pod-security.kubernetes.io/enforce=restricted";
-        operator
-            .kubectl(&["label", "namespace", NAMESPACE, restricted])
-            .await;
         Some(operator)
     }
 
-    /// Runs `helm` and gives what it says.
+    /// Runs a command of a manual as it is written, and gives what it says.
     ///
     /// # Panics
     /// When it fails, with what it says and what the operator's pods said.
-    pub async fn helm(&self, arguments: &[&str], values: &Value) -> String {
-        let input = values.to_string();
-        let output = helm(&self.plane, arguments, input.as_bytes()).await;
+    pub async fn typed(&self, line: &str) -> String {
+        let output = typed(&self.plane, &self.namespace, line).await;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            panic!("helm {arguments:?}: {said}\n{}", self.of_pods().await);
+            panic!("$ {line}\n{said}\n{}", self.of_pods().await);
         }
         String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// As `typed`, for a command of `helm` that is given a file of values at its end, as a reader has one for a cluster.
+    pub async fn typed_with(&self, line: &str, values: &Value) -> String {
+        let file = self.plane.folder().join("values.json");
+        std::fs::write(&file, values.to_string()).expect("a file of values");
+        self.typed(&format!("{line} --values {}", file.display()))
+            .await
     }
 
     /// The values without which nothing runs here: the image, and where the API server is, for no Service answers.

@@ -17,6 +17,7 @@ use windlass_e2e::world::workspace_root;
 pub mod argocd;
 pub mod backend;
 pub mod history;
+pub mod manual;
 pub mod real;
 pub mod replica;
 pub mod stacks;

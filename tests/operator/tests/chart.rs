@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 use pretty_assertions::assert_eq;
 use serde_json::Value;
-use windlass_cluster::ControlPlane;
+use windlass_cluster::{ControlPlane, FakeKubelet, Image, Images, KubeletOptions};
 use windlass_e2e::world::workspace_root;
 use windlass_operator::helm::{chart, helm, is_there};
+use windlass_operator::manual::{Manual, typed};
 
 /// What the definitions of the Prometheus operator hold, which are not there: `ServiceMonitor.spec`, its endpoints, and
 /// the rules of a `PrometheusRule`, as far as the chart uses them.
@@ -171,6 +172,36 @@ async fn an_api_server_takes_what_comes_of_values() {
         .kubectl(&["create", "namespace", namespace.as_str().unwrap()])
         .await;
     taken(plane, &quickstart).await;
+}
+
+/// Without Helm: the commands of the quickstart, with a pod that runs for the Job.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_quickstart_brings_the_definitions() {
+    let Some(plane) = ControlPlane::start().await else {
+        return;
+    };
+    let name = format!("docker.io/windlass/windlass:{}", env!("CARGO_PKG_VERSION"));
+    let image = Image::usual().with_entrypoint(&["/usr/local/bin/windlass"]);
+    let options = KubeletOptions {
+        images: Images::none().with(name, image),
+        ..KubeletOptions::default()
+    };
+    let Some(_kubelet) = FakeKubelet::start_with(&plane, options).await else {
+        return;
+    };
+    let mut manual = Manual::read("deploy/quickstart/README.md");
+    let [apply, wait] = manual.below("deploy/quickstart");
+    manual.is_used_up();
+    for line in [
+        apply.as_str(),
+        &wait,
+        "kubectl get stacks",
+        "kubectl get sa pulumi",
+    ] {
+        let output = typed(&plane, "default", line).await;
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "$ {line}\n{said}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,18 +1,27 @@
-//! The chart, installed by the real `helm` on a real node: the operator runs as it does for its users, in a container.
+//! The manual's path on a real node: every command of `deploy/README.md`, run as it is written, with the operator in a
+//! container as its users have it.
 #![allow(clippy::unwrap_used)]
 
 use std::panic::AssertUnwindSafe;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use pretty_assertions::assert_eq;
+use reqwest::StatusCode;
 use serde_json::{Value, json};
 use windlass_cluster::RealNode;
-use windlass_operator::helm::{NAMESPACE, TAGS, chart};
+use windlass_e2e::components::example;
+use windlass_operator::exposition::parse;
+use windlass_operator::helm::{NAMESPACE, TAGS};
+use windlass_operator::manual::Manual;
 use windlass_operator::{Operator, is_ready};
 
 type OnNode = Operator<RealNode>;
 
-const RELEASE: &str = "windlass";
+/// Where the manual has Prometheus.
+const MONITORING: &str = "monitoring";
+/// How long anything may take that is a matter of seconds.
+const LIMIT: Duration = Duration::from_secs(90);
 /// A field of Stacks that an older definition lacks.
 const NEWER: &str =
     "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/workspaceReclaimPolicy";
@@ -34,22 +43,6 @@ program:
     round: "${thing.value}"
 "#;
 
-async fn release(operator: &OnNode, verb: &[&str], values: Value) -> String {
-    let chart = chart().display().to_string();
-    let place = [
-        RELEASE,
-        &chart,
-        "--namespace",
-        NAMESPACE,
-        "--wait",
-        "--timeout",
-        "3m",
-        "--values",
-        "-",
-    ];
-    operator.helm(&[verb, &place].concat(), &values).await
-}
-
 async fn kubectl(operator: &OnNode, arguments: &[&str]) -> Value {
     let all = [&["-n", NAMESPACE, "-o", "json"], arguments].concat();
     serde_json::from_str(&operator.kubectl(&all).await).unwrap()
@@ -65,8 +58,10 @@ async fn pods(operator: &OnNode) -> Vec<Value> {
 }
 
 /// Installs the release; the definitions are there, and of what put them there nothing is left.
-async fn install(operator: &OnNode) {
-    let said = release(operator, &["install"], operator.values(TAGS[0])).await;
+async fn install(operator: &OnNode, command: &str) {
+    let said = operator
+        .typed_with(command, &operator.values(TAGS[0]))
+        .await;
     assert!(said.contains("looks after every namespace"), "{said}");
     let pods = pods(operator).await;
     assert_eq!(pods.len(), 1);
@@ -82,10 +77,131 @@ async fn install(operator: &OnNode) {
         let left = kubectl(operator, &["get", kind]).await;
         assert!(!left.to_string().contains("windlass-crds"), "{left}");
     }
+    // The API server warns of pods that are there and do not fit; those of everything below it would refuse.
+    let restricted = "pod-security.kubernetes.io/enforce=restricted";
+    let label = ["label", "namespace", NAMESPACE, restricted];
+    let labelled = operator.plane.kubectl(&label).await;
+    let said = String::from_utf8_lossy(&labelled.stderr);
+    assert!(labelled.status.success() && said.is_empty(), "{said}");
+}
+
+/// What the second release has that the first one has not: a second replica, a budget, a plugin in a ConfigMap.
+async fn wider(operator: &OnNode, [configmap, policy]: [&str; 2]) -> Value {
+    let plugin = tokio::task::spawn_blocking(|| example("source-s3"));
+    let plugin = plugin.await.unwrap().display().to_string();
+    operator
+        .typed(&configmap.replace("PLUGIN.wasm", &plugin))
+        .await;
+    let policy = operator
+        .typed(&policy.replace("PLUGIN.wasm", &plugin))
+        .await;
+    let policy: Value = serde_saphyr::from_str(&policy).unwrap();
+    let mut values = operator.values(TAGS[1]);
+    let more = json!({
+        "replicaCount": 2,
+        "podDisruptionBudget": {"enabled": true},
+        "plugins": [{"name": "own", "configMap": "plugins"}],
+        "policy": policy,
+    });
+    values
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    values
+}
+
+/// The pod that leads; none while nobody does.
+async fn leader(operator: &OnNode) -> Option<String> {
+    let lease = ["get", "lease", "operator.pulumi.com"];
+    let lease = kubectl(operator, &lease).await;
+    let holder = lease["spec"]["holderIdentity"].as_str()?;
+    (!holder.is_empty()).then(|| holder.to_owned())
+}
+
+/// Asks for a pod's eviction as a drain does; what is said of it if it is refused.
+async fn evict(operator: &OnNode, pod: &str) -> Result<(), String> {
+    let metadata = json!({"name": pod, "namespace": NAMESPACE});
+    let eviction =
+        json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}).to_string();
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{pod}/eviction");
+    let create = ["create", "--raw", &path, "-f", "-"];
+    let asked = operator
+        .plane
+        .kubectl_with(&create, eviction.as_bytes())
+        .await;
+    if asked.status.success() {
+        return Ok(());
+    }
+    Err(String::from_utf8_lossy(&asked.stderr).into_owned())
+}
+
+/// The leader's pod is evicted, the other one's is not; the other one leads.
+async fn drain(operator: &OnNode) {
+    operator
+        .until("one pod may be disrupted", LIMIT, async || {
+            let budget = kubectl(operator, &["get", "pdb", "windlass"]).await;
+            budget["status"]["disruptionsAllowed"] == 1
+        })
+        .await;
+    let first = leader(operator).await.unwrap();
+    let pods = pods(operator).await;
+    let mut names = pods
+        .iter()
+        .map(|pod| pod["metadata"]["name"].as_str().unwrap());
+    let other = names.find(|name| *name != first).unwrap();
+    evict(operator, &first).await.unwrap();
+    let said = evict(operator, other).await.unwrap_err();
+    assert!(said.contains("disruption budget"), "{said}");
+    let begun = Instant::now();
+    operator
+        .until("the other one leads", LIMIT, async || {
+            leader(operator).await.as_deref() == Some(other)
+        })
+        .await;
+    eprintln!("another leads after {:?}", begun.elapsed());
+}
+
+/// A token of a service account beside the release.
+async fn token(operator: &OnNode, account: &str) -> String {
+    let create = ["-n", MONITORING, "create", "token", account];
+    operator.kubectl(&create).await.trim().to_owned()
+}
+
+/// Each pod serves its metrics to who may read them and to nobody else; by them it serves the plugin.
+async fn scraped(operator: &OnNode, binding: &str) {
+    operator.kubectl(&["create", "namespace", MONITORING]).await;
+    for account in ["prometheus", "stranger"] {
+        let create = ["-n", MONITORING, "create", "serviceaccount", account];
+        operator.kubectl(&create).await;
+    }
+    operator.typed(binding).await;
+    let client = reqwest::Client::builder()
+        .tls_danger_accept_invalid_certs(true)
+        .no_proxy()
+        .timeout(LIMIT)
+        .build()
+        .unwrap();
+    let (prometheus, stranger) = (
+        token(operator, "prometheus").await,
+        token(operator, "stranger").await,
+    );
+    let pods = pods(operator).await;
+    assert_eq!(pods.len(), 2);
+    for pod in pods {
+        let address = pod["status"]["podIP"].as_str().unwrap();
+        let url = format!("https://{address}:8383/metrics");
+        let get = async |token: &str| client.get(&url).bearer_auth(token).send().await.unwrap();
+        assert_eq!(get(&stranger).await.status(), StatusCode::FORBIDDEN);
+        let answer = get(&prometheus).await;
+        assert_eq!(answer.status(), StatusCode::OK);
+        let samples = parse(&answer.text().await.unwrap()).unwrap();
+        let serving = r#"windlass_plugin_serving{plugin="source-s3"}"#;
+        assert_eq!(samples.get(serving), Some(&1.0), "{samples:#?}");
+    }
 }
 
 /// A run that begins before an upgrade ends after it, under the new operator, and is the only one.
-async fn upgrade(operator: &OnNode) {
+async fn upgrade(operator: &OnNode, command: &str, values: &Value) {
     operator.apply(HELD).await;
     operator.changed("held", json!({})).await;
     operator.ready("held").await;
@@ -98,12 +214,13 @@ async fn upgrade(operator: &OnNode) {
     let crd = ["patch", "crd", "stacks.pulumi.com", "--type=json", "-p"];
     operator.kubectl(&[&crd[..], &[&remove]].concat()).await;
     let before = pods(operator).await[0]["metadata"]["name"].clone();
-    release(operator, &["upgrade"], operator.values(TAGS[1])).await;
+    operator.typed_with(command, values).await;
     let crd = kubectl(operator, &["get", "crd", "stacks.pulumi.com"]).await;
     assert!(!crd.pointer(NEWER).unwrap_or(&Value::Null).is_null());
     let after = pods(operator).await;
-    assert_eq!(after.len(), 1);
-    assert_ne!(after[0]["metadata"]["name"], before);
+    assert_eq!(after.len(), 2);
+    assert!(after.iter().all(|pod| pod["metadata"]["name"] != before));
+    drain(operator).await;
 
     std::fs::write(operator.state().join("go"), "").unwrap();
     operator
@@ -120,19 +237,29 @@ async fn upgrade(operator: &OnNode) {
     assert_eq!((done("update-begun thing"), done("update thing")), (1, 1));
 }
 
+/// What the manual has for every day, with the Stack's name where it says NAME.
+async fn operate(operator: &OnNode, commands: &[String; 4]) {
+    let [all, one, log, again] = commands
+        .each_ref()
+        .map(|command| command.replace("NAME", "held"));
+    let said = operator.typed(&all).await;
+    assert!(said.contains("held"), "{said}");
+    let said = operator.typed(&one).await;
+    assert!(said.contains("ProcessingCompleted"), "{said}");
+    let said = operator.typed(&log).await;
+    assert!(said.contains("windlasstest"), "{said}");
+    operator.typed(&again).await;
+    operator
+        .until("it has run again", LIMIT, async || {
+            operator.runs("held").await.len() == 3
+        })
+        .await;
+    operator.ready("held").await;
+}
+
 /// Back to the first version: it goes on with what the second one left.
-async fn rollback(operator: &OnNode) {
-    let back = [
-        "rollback",
-        RELEASE,
-        "1",
-        "--namespace",
-        NAMESPACE,
-        "--wait",
-        "--timeout",
-        "3m",
-    ];
-    operator.helm(&back, &Value::Null).await;
+async fn rollback(operator: &OnNode, command: &str) {
+    operator.typed(command).await;
     let pods = pods(operator).await;
     let image = pods[0]["spec"]["containers"][0]["image"].as_str().unwrap();
     assert!(image.ends_with(TAGS[0]), "{image}");
@@ -146,20 +273,11 @@ async fn rollback(operator: &OnNode) {
 }
 
 /// Nothing of the users' goes with the release; a Stack that is deleted without an operator waits for the next one.
-async fn uninstall(operator: &OnNode) {
+async fn uninstall(operator: &OnNode, command: &str, install: &str) {
     let patch = json!({"spec": {"destroyOnFinalize": true}}).to_string();
     operator.patch("stack", "held", &patch).await;
     operator.ready("held").await;
-    let gone = [
-        "uninstall",
-        RELEASE,
-        "--namespace",
-        NAMESPACE,
-        "--wait",
-        "--timeout",
-        "3m",
-    ];
-    operator.helm(&gone, &Value::Null).await;
+    operator.typed(command).await;
     for name in [
         "stacks.pulumi.com",
         "programs.pulumi.com",
@@ -195,28 +313,45 @@ async fn uninstall(operator: &OnNode) {
         "{left:#}"
     );
 
-    release(operator, &["install"], operator.values(TAGS[1])).await;
+    operator
+        .typed_with(install, &operator.values(TAGS[1]))
+        .await;
     operator.gone("stack", "held").await;
     assert_eq!(operator.resources("held").unwrap(), [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_is_installed_upgraded_rolled_back_and_uninstalled() {
+    let begun = Instant::now();
     let Some(owned) = Operator::prepare_for_helm().await else {
         return;
     };
+    eprintln!("node and images: {:?}", begun.elapsed());
+    let mut manual = Manual::read("deploy/README.md");
+    let [first, configmap, policy] = manual.below("Install");
+    let [second, back] = manual.below("Upgrade");
+    let [gone] = manual.below("Uninstall");
+    let operating: [String; 5] = manual.below("Operate");
+    manual.is_used_up();
+    let [day @ .., binding] = &operating;
+
     let operator = &owned;
     let whole = async {
-        for (name, part) in [
-            ("install", install(operator).boxed_local()),
-            ("upgrade", upgrade(operator).boxed_local()),
-            ("rollback", rollback(operator).boxed_local()),
-            ("uninstall", uninstall(operator).boxed_local()),
-        ] {
-            let begun = std::time::Instant::now();
-            part.await;
-            eprintln!("{name}: {:?}", begun.elapsed());
-        }
+        let begun = Instant::now();
+        let part = |name: &str| eprintln!("{name}: done after {:?}", begun.elapsed());
+        install(operator, &first).await;
+        part("install");
+        let values = wider(operator, [&configmap, &policy]).await;
+        upgrade(operator, &second, &values).await;
+        part("upgrade");
+        scraped(operator, binding).await;
+        part("scrape");
+        operate(operator, day).await;
+        part("operate");
+        rollback(operator, &back).await;
+        part("rollback");
+        uninstall(operator, &gone, &first).await;
+        part("uninstall");
     };
     if let Err(failed) = AssertUnwindSafe(whole).catch_unwind().await {
         eprintln!("{}", operator.of_pods().await);
