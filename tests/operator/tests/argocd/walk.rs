@@ -106,7 +106,8 @@ impl Reader<'_> {
         operator
             .until("the action's run is over", LIMIT, async || {
                 let stack = self.stack().await.unwrap_or_default();
-                let requested = &stack["metadata"]["annotations"]["pulumi.com/reconciliation-request"];
+                let requested =
+                    &stack["metadata"]["annotations"]["pulumi.com/reconciliation-request"];
                 let last = &stack["status"]["lastUpdate"];
                 is_ready(&stack) && requested.is_string() && last["reconcileRequest"] == *requested
             })
@@ -129,7 +130,10 @@ fn copied(delivery: &Delivery, from: &Path, repo: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "yaml") {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "yaml")
+        {
             let text = addressed(delivery, &std::fs::read_to_string(&path).unwrap(), repo);
             std::fs::write(folder.path().join(path.file_name().unwrap()), text).unwrap();
         }
