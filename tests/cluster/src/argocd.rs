@@ -48,6 +48,8 @@ pub struct ArgoCd {
     watchdog: std::sync::Arc<crate::watchdog::Watchdog>,
     redis: u16,
     repo_server: u16,
+    /// Address of the API server, once it is started.
+    server: tokio::sync::OnceCell<String>,
 }
 
 /// Argo CD's binary; none, after saying why, where it has not been built.
@@ -95,6 +97,7 @@ impl ArgoCd {
             folder,
             redis,
             repo_server,
+            server: tokio::sync::OnceCell::new(),
         };
         let mut command = Command::new(redis_server);
         command
@@ -147,11 +150,15 @@ impl ArgoCd {
         self.answers(name, probes).await;
     }
 
-    /// Starts the API server too, which asks nobody who he is; gives its address.
+    /// Address of the API server, which asks nobody who he is; the first call starts it.
     ///
     /// # Panics
     /// When it does not get ready, with its log.
-    pub async fn server(&self) -> String {
+    pub async fn server(&self) -> &str {
+        self.server.get_or_init(|| self.start_server()).await
+    }
+
+    async fn start_server(&self) -> String {
         let [port, metrics] = [free_port(), free_port()];
         let mut command = self.component("argocd-server");
         command

@@ -8,7 +8,7 @@ use crate::support::{repository, stack, thing};
 
 struct Server<'a> {
     delivery: &'a Delivery,
-    address: String,
+    address: &'a str,
     client: reqwest::Client,
 }
 

@@ -6,6 +6,8 @@ use windlass_e2e::world::workspace_root;
 use windlass_operator::argocd::Delivery;
 use windlass_operator::is_ready;
 
+use crate::support::overlaid;
+
 const NETWORK: &str = "name: network\nruntime: yaml\nresources:\n  range: {type: \"pulumi:Stash\", properties: {input: \
                        10.20.0.0/16}}\noutputs: {range: \"${range.input}\"}\n";
 const APP: &str = "name: app\nruntime: yaml\nresources:\n  app: {type: \"pulumi:Stash\", properties: {input: app}}\n\
@@ -14,28 +16,6 @@ const WEB: &str = "name: web\nruntime: yaml\nresources:\n  network: {type: \"pul
                    {name: organization/network/producer}}\n  web: {type: \"pulumi:Stash\", properties: {input: \
                    '${network.outputs[\"range\"]}'}}\noutputs: {usedRange: \"${web.input}\"}\n";
 const PINNED: &str = "0123456789abcdef0123456789abcdef01234567";
-
-/// The overlay over every Stack of an example: state in a directory.
-const OVERLAY: &str = r#"
-resources: [example.yaml]
-patches:
-- target: {kind: Stack}
-  patch: |
-    - {op: add, path: /spec/backend, value: "file:///state"}
-    - op: add
-      path: /spec/envRefs/PULUMI_CONFIG_PASSPHRASE
-      value: {type: Literal, literal: {value: test}}
-    - op: add
-      path: /spec/workspaceTemplate
-      value:
-        spec:
-          podTemplate:
-            spec:
-              containers:
-              - name: pulumi
-                volumeMounts: [{name: state, mountPath: /state}]
-              volumes: [{name: state, hostPath: {path: "@STATE@"}}]
-"#;
 
 struct Examples<'a> {
     delivery: &'a Delivery,
@@ -50,7 +30,6 @@ impl Examples<'_> {
         let text = std::fs::read_to_string(path).unwrap();
         let address = "https://git.example.com/acme/infrastructure";
         text.replace(address, &self.delivery.git.url("examples"))
-            .replace("stack: acme/", "stack: organization/")
             .replace(PINNED, &self.commit)
             .replace(
                 "namespace: default",
@@ -60,15 +39,7 @@ impl Examples<'_> {
 
     /// Applies an example as people would with an overlay of theirs.
     async fn apply(&self, file: &str) {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("example.yaml"), self.text(file)).unwrap();
-        std::fs::write(folder.path().join("kustomization.yaml"), OVERLAY).unwrap();
-        let folder = folder.path().display().to_string();
-        let built = self
-            .delivery
-            .operator
-            .kubectl(&["kustomize", &folder])
-            .await;
+        let built = overlaid(self.delivery, &self.text(file)).await;
         self.delivery.operator.apply(&built).await;
     }
 

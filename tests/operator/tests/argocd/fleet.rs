@@ -6,17 +6,14 @@ use std::time::Duration;
 use windlass_e2e::world::workspace_root;
 use windlass_operator::argocd::{Delivery, Sync, is_delivered};
 
-use crate::support::{program, repository, stack};
+use crate::support::{addressed, program, repository, stack};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// A shipped file, about a repository of the test's server.
 fn shipped(delivery: &Delivery, file: &str, repo: &str) -> String {
     let path = workspace_root().join("deploy/argocd").join(file);
-    let text = std::fs::read_to_string(path).unwrap();
-    let address = delivery.git.url(repo);
-    let text = text.replace("https://git.example.com/team-a/infrastructure", &address);
-    text.replace("https://git.example.com/team-a/*", &delivery.git.url("*"))
+    addressed(delivery, &std::fs::read_to_string(path).unwrap(), repo)
 }
 
 fn environment(name: &str) -> String {
@@ -30,6 +27,18 @@ async fn namespace(delivery: &Delivery, name: &str) {
     let made = ["create", "namespace", &namespace];
     let made = delivery.operator.plane.kubectl(&made).await;
     assert!(made.status.success(), "{made:?}");
+}
+
+/// Waits for the shipped project, which the walk through the README makes.
+async fn project(delivery: &Delivery) {
+    let kind = "appprojects.argoproj.io";
+    let arguments = ["get", kind, "team-a-stacks", "-n", "argocd"];
+    let operator = &delivery.operator;
+    operator
+        .until("the project is there", LIMIT, async || {
+            operator.plane.kubectl(&arguments).await.status.success()
+        })
+        .await;
 }
 
 pub async fn environments_come_and_go(delivery: &Delivery) {
@@ -47,14 +56,12 @@ pub async fn environments_come_and_go(delivery: &Delivery) {
         delivery.commit(&repo, "main", &files);
     };
     commit(&["dev", "stage"]);
-    delivery
-        .argo_apply(&shipped(delivery, "appproject.yaml", "fleet"))
-        .await;
     delivery.argocd.application_sets().await;
+    project(delivery).await;
     delivery
         .argo_apply(&shipped(delivery, "applicationset.yaml", "fleet"))
         .await;
-    for name in ["dev", "stage", "prod"] {
+    for name in ["dev", "stage", "next"] {
         namespace(delivery, name).await;
     }
     for name in ["dev", "stage"] {
@@ -62,7 +69,7 @@ pub async fn environments_come_and_go(delivery: &Delivery) {
         assert_eq!(operator.resources(name).unwrap(), ["message"]);
     }
     // One goes, one comes, one stays as it is.
-    commit(&["dev", "prod"]);
+    commit(&["dev", "next"]);
     let kind = "applicationsets.argoproj.io";
     let look = [
         "annotate",
@@ -74,10 +81,10 @@ pub async fn environments_come_and_go(delivery: &Delivery) {
     arguments.extend(["-n", "argocd"]);
     let asked = operator.plane.kubectl(&arguments).await;
     assert!(asked.status.success(), "{asked:?}");
-    delivery.delivered("team-a-prod").await;
+    delivery.delivered("team-a-next").await;
     delivery.app_gone("team-a-stage").await;
     assert_eq!(operator.resources("stage").unwrap(), [""; 0]);
-    assert_eq!(operator.resources("prod").unwrap(), ["message"]);
+    assert_eq!(operator.resources("next").unwrap(), ["message"]);
     assert_eq!(operator.resources("dev").unwrap(), ["message"]);
     let (app, what) = ("team-a-dev", "untouched");
     delivery.app_when(app, what, is_delivered).await;
@@ -88,20 +95,8 @@ pub async fn a_project_confines(delivery: &Delivery) {
     let name = "confined";
     let secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: confined}\n".to_owned();
     repository(delivery, name, &[program(name), stack(name, ""), secret]);
-    // The scenario beside this one makes the project.
     let operator = &delivery.operator;
-    operator
-        .until("the project is there", LIMIT, async || {
-            let arguments = [
-                "get",
-                "appprojects.argoproj.io",
-                "team-a-stacks",
-                "-n",
-                "argocd",
-            ];
-            operator.plane.kubectl(&arguments).await.status.success()
-        })
-        .await;
+    project(delivery).await;
     namespace(delivery, name).await;
     let sync = Sync {
         name,

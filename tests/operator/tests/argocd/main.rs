@@ -7,6 +7,7 @@ mod deletion;
 mod examples;
 mod fleet;
 mod support;
+mod walk;
 mod waves;
 
 use windlass_operator::argocd::Delivery;
@@ -33,6 +34,7 @@ async fn argo_cd_brings_stacks_waits_for_them_and_takes_them_away() {
         deletion::in_the_foreground(&delivery),
     );
     tokio::join!(
+        walk::from_nothing_to_a_synced_stack_and_back(&delivery),
         fleet::environments_come_and_go(&delivery),
         fleet::a_project_confines(&delivery),
         waves::a_moved_branch_is_a_promotion(&delivery),

@@ -31,6 +31,45 @@ program:
     value: "${thing.value}"
 "#;
 
+/// The overlay over every Stack of an example: state in a directory.
+const OVERLAY: &str = r#"
+resources: [example.yaml]
+patches:
+- target: {kind: Stack}
+  patch: |
+    - {op: add, path: /spec/backend, value: "file:///state"}
+    - op: add
+      path: /spec/envRefs/PULUMI_CONFIG_PASSPHRASE
+      value: {type: Literal, literal: {value: test}}
+    - op: add
+      path: /spec/workspaceTemplate
+      value:
+        spec:
+          podTemplate:
+            spec:
+              containers:
+              - name: pulumi
+                volumeMounts: [{name: state, mountPath: /state}]
+              volumes: [{name: state, hostPath: {path: "@STATE@"}}]
+"#;
+
+/// Manifests that name Pulumi Cloud, as an overlay of kustomize makes them for a directory in its place.
+pub async fn overlaid(delivery: &Delivery, manifests: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("example.yaml"), manifests).unwrap();
+    std::fs::write(folder.path().join("kustomization.yaml"), OVERLAY).unwrap();
+    let folder = folder.path().display().to_string();
+    let built = delivery.operator.kubectl(&["kustomize", &folder]).await;
+    built.replace("stack: acme/", "stack: organization/")
+}
+
+/// A text of `deploy/argocd`, about a repository of the test's server and others there.
+pub fn addressed(delivery: &Delivery, text: &str, repo: &str) -> String {
+    let address = delivery.git.url(repo);
+    text.replace("https://git.example.com/team-a/infrastructure", &address)
+        .replace("https://git.example.com/team-a/*", &delivery.git.url("*"))
+}
+
 /// A Program in the wave before that of Stacks, with the output `greeting`.
 pub fn program(name: &str) -> String {
     PROGRAM.replace("@NAME@", name)
