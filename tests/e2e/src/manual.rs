@@ -9,8 +9,8 @@ pub struct Command {
     pub line: String,
 }
 
-/// The commands of a Markdown text, in their order: lines that begin with `$ ` in blocks marked `console`. What else is in
-/// such a block is output.
+/// The commands of a Markdown text, in their order: lines that begin with `$ ` in blocks marked `console`, which may be part
+/// of a list. What else is in such a block is output.
 pub fn commands(markdown: &str) -> Vec<Command> {
     let mut inside = false;
     let mut goes_on = false;
@@ -20,6 +20,7 @@ pub fn commands(markdown: &str) -> Vec<Command> {
         if line.starts_with('#') && !inside {
             line.trim_start_matches('#').trim().clone_into(&mut heading);
         }
+        let line = line.trim_start();
         if line.starts_with("```") {
             inside = line == "```console";
             continue;
@@ -30,7 +31,7 @@ pub fn commands(markdown: &str) -> Vec<Command> {
         let command = match (goes_on, line.strip_prefix("$ ")) {
             (true, _) => {
                 let last = &mut found.last_mut().expect("the line before").line;
-                last.push_str(line.trim_start());
+                last.push_str(line);
                 last
             }
             (false, Some(command)) => {
@@ -56,7 +57,7 @@ mod tests {
 
     #[test]
     fn commands_are_found_as_a_reader_would_type_them() {
-        let text = "# 0. Set up\n```console\n$ no\n```\n## Begin\n```console\n$ one --a \\\n    --b\nits output\n$ two\n# three\n```\n\
+        let text = "# 0. Set up\n```console\n$ no\n```\n## Begin\n```console\n$ one --a \\\n    --b\nits output\n$ two\n# three\n```\n1. As well:\n\n   ```console\n   $ four \\\n     five\n   ```\n\
                     ```rust\n$ not this\n```\n";
         let found = commands(text);
         let found: Vec<_> = found
@@ -67,6 +68,7 @@ mod tests {
             ("0. Set up", "no"),
             ("Begin", "one --a --b"),
             ("Begin", "two"),
+            ("Begin", "four five"),
         ];
         assert_eq!(found, wanted);
     }

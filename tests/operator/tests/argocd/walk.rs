@@ -6,8 +6,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
-use windlass_author::commands;
 use windlass_cluster::tools_folder;
+use windlass_e2e::manual::commands;
 use windlass_e2e::world::workspace_root;
 use windlass_operator::argocd::{Delivery, is_delivered};
 use windlass_operator::is_ready;
@@ -153,11 +153,10 @@ pub async fn from_nothing_to_a_synced_stack_and_back(delivery: &Delivery) {
         folder: copied(delivery, &shipped, repo),
         login: format!("--server {address} --plaintext"),
     };
-    // Blocks of numbered steps are indented.
-    let flush: Vec<&str> = readme.lines().map(str::trim_start).collect();
-    let commands = commands(&flush.join("\n"), OTHERWISE_TESTED);
+    let mut commands = commands(&readme);
+    commands.retain(|command| command.heading != OTHERWISE_TESTED);
     let (mut synced, mut ran, mut deleted) = (false, false, false);
-    for command in &commands {
+    for command in commands.iter().map(|command| &command.line) {
         reader.sh(command).await;
         if command.starts_with("argocd app wait") {
             reader.is_synced().await;
