@@ -31,6 +31,7 @@ mod table;
 mod world;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use indicatif::MultiProgress;
@@ -38,6 +39,9 @@ use serde_json::json;
 
 use crate::args::{Cli, Command, Output};
 use crate::error::Result;
+
+/// How long work on other threads is waited for at the end.
+const SHUTDOWN: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let mut cli = Cli::parse();
@@ -60,7 +64,10 @@ fn main() -> ExitCode {
             return ExitCode::from(error::FAILED);
         }
     };
-    match runtime.block_on(run(cli.command, screen)) {
+    let ended = runtime.block_on(run(cli.command, screen));
+    // A component that is being compiled cannot be interrupted, and nobody waits for it any more.
+    runtime.shutdown_timeout(SHUTDOWN);
+    match ended {
         Ok(code) => code,
         Err(error) => {
             complain(&error.to_string());

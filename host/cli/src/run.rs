@@ -82,9 +82,12 @@ pub async fn run(args: OperatorArgs) -> Result<ExitCode> {
         tracing::info!("asked to end; runs that go on stay with their agents");
     };
     let cluster = |error: String| Error::Cluster(error);
-    let operator = Operator::open(config)
-        .await
-        .map_err(|error| cluster(error.to_string()))?;
+    tokio::pin!(stop);
+    // It compiles components when it opens, which can take longer than a pod has for its end.
+    let operator = tokio::select! {
+        opened = Operator::open(config) => opened.map_err(|error| cluster(error.to_string()))?,
+        () = &mut stop => return Ok(ExitCode::SUCCESS),
+    };
     let serving = serve::start(&operator, &endpoints.config())
         .await
         .map_err(|error| cluster(error.to_string()))?;
