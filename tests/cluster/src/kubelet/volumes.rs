@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::{
     ServiceAccountTokenProjection, Volume, VolumeProjection,
 };
 use kube::api::{Api, PostParams};
+use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::watch_object;
 
 use super::atomic_dir::{self, Content, File};
@@ -262,14 +263,15 @@ impl Volumes<'_> {
             names.dedup();
         }
         let (client, namespace) = (self.client, self.namespace());
+        // Without a pause between attempts, a pod that outlives its API server would keep a core busy: each fails at once.
         let mut all: Vec<BoxStream<'static, ()>> = vec![futures::stream::pending().boxed()];
         for name in secrets {
             let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
-            all.push(watch_object(api, name).map(drop).boxed());
+            all.push(watch_object(api, name).default_backoff().map(drop).boxed());
         }
         for name in maps {
             let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-            all.push(watch_object(api, name).map(drop).boxed());
+            all.push(watch_object(api, name).default_backoff().map(drop).boxed());
         }
         select_all(all).boxed()
     }
