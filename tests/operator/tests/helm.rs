@@ -20,6 +20,8 @@ type OnNode = Operator<RealNode>;
 
 /// Where the manual has Prometheus.
 const MONITORING: &str = "monitoring";
+/// The plugin that the second release has.
+const PLUGIN: &str = "source-s3";
 /// How long anything may take that is a matter of seconds.
 const LIMIT: Duration = Duration::from_secs(90);
 /// A field of Stacks that an older definition lacks.
@@ -87,14 +89,11 @@ async fn install(operator: &OnNode, command: &str) {
 
 /// What the second release has that the first one has not: a second replica, a budget, a plugin in a ConfigMap.
 async fn wider(operator: &OnNode, [configmap, policy]: [&str; 2]) -> Value {
-    let plugin = tokio::task::spawn_blocking(|| example("source-s3"));
-    let plugin = plugin.await.unwrap().display().to_string();
-    operator
-        .typed(&configmap.replace("PLUGIN.wasm", &plugin))
-        .await;
-    let policy = operator
-        .typed(&policy.replace("PLUGIN.wasm", &plugin))
-        .await;
+    let file = tokio::task::spawn_blocking(|| example(PLUGIN));
+    let file = file.await.unwrap().display().to_string();
+    let named = |line: &str| line.replace("PLUGIN", PLUGIN).replace("FILE", &file);
+    operator.typed(&named(configmap)).await;
+    let policy = operator.typed(&named(policy)).await;
     let policy: Value = serde_saphyr::from_str(&policy).unwrap();
     let mut values = operator.values(TAGS[1]);
     let more = json!({
@@ -115,7 +114,9 @@ async fn leader(operator: &OnNode) -> Option<String> {
     let lease = ["get", "lease", "operator.pulumi.com"];
     let lease = kubectl(operator, &lease).await;
     let holder = lease["spec"]["holderIdentity"].as_str()?;
-    (!holder.is_empty()).then(|| holder.to_owned())
+    // A process is told from the one before it in the same pod: NAME_PID.
+    let (pod, _) = holder.rsplit_once('_')?;
+    Some(pod.to_owned())
 }
 
 /// Asks for a pod's eviction as a drain does; what is said of it if it is refused.
@@ -137,18 +138,20 @@ async fn evict(operator: &OnNode, pod: &str) -> Result<(), String> {
 
 /// The leader's pod is evicted, the other one's is not; the other one leads.
 async fn drain(operator: &OnNode) {
+    let pods = pods(operator).await;
+    let names: Vec<&str> = pods
+        .iter()
+        .map(|pod| pod["metadata"]["name"].as_str().unwrap())
+        .collect();
+    let mut first = String::new();
     operator
-        .until("one pod may be disrupted", LIMIT, async || {
+        .until("one of them leads, and one may go", LIMIT, async || {
             let budget = kubectl(operator, &["get", "pdb", "windlass"]).await;
-            budget["status"]["disruptionsAllowed"] == 1
+            first = leader(operator).await.unwrap_or_default();
+            names.contains(&first.as_str()) && budget["status"]["disruptionsAllowed"] == 1
         })
         .await;
-    let first = leader(operator).await.unwrap();
-    let pods = pods(operator).await;
-    let mut names = pods
-        .iter()
-        .map(|pod| pod["metadata"]["name"].as_str().unwrap());
-    let other = names.find(|name| *name != first).unwrap();
+    let other = *names.iter().find(|name| **name != first).unwrap();
     evict(operator, &first).await.unwrap();
     let said = evict(operator, other).await.unwrap_err();
     assert!(said.contains("disruption budget"), "{said}");
@@ -185,6 +188,10 @@ async fn scraped(operator: &OnNode, binding: &str) {
         token(operator, "prometheus").await,
         token(operator, "stranger").await,
     );
+    // One of them is new: the last one was evicted.
+    let deployment = "deployment/windlass-controller-manager";
+    let whole = ["-n", NAMESPACE, "rollout", "status", deployment];
+    operator.kubectl(&whole).await;
     let pods = pods(operator).await;
     assert_eq!(pods.len(), 2);
     for pod in pods {
@@ -195,8 +202,8 @@ async fn scraped(operator: &OnNode, binding: &str) {
         let answer = get(&prometheus).await;
         assert_eq!(answer.status(), StatusCode::OK);
         let samples = parse(&answer.text().await.unwrap()).unwrap();
-        let serving = r#"windlass_plugin_serving{plugin="source-s3"}"#;
-        assert_eq!(samples.get(serving), Some(&1.0), "{samples:#?}");
+        let serving = format!("windlass_plugin_serving{{plugin=\"{PLUGIN}\"}}");
+        assert_eq!(samples.get(&serving), Some(&1.0), "{samples:#?}");
     }
 }
 
@@ -247,7 +254,7 @@ async fn operate(operator: &OnNode, commands: &[String; 4]) {
     let said = operator.typed(&one).await;
     assert!(said.contains("ProcessingCompleted"), "{said}");
     let said = operator.typed(&log).await;
-    assert!(said.contains("windlasstest"), "{said}");
+    assert!(said.contains("Updating (dev)"), "{said}");
     operator.typed(&again).await;
     operator
         .until("it has run again", LIMIT, async || {
