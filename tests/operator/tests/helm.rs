@@ -136,7 +136,14 @@ async fn evict(operator: &OnNode, pod: &str) -> Result<(), String> {
     Err(String::from_utf8_lossy(&asked.stderr).into_owned())
 }
 
-/// The leader's pod is evicted, the other one's is not; the other one leads.
+/// Waits until all pods are those of the last release, and ready: Helm's own wait is content with fewer.
+async fn rolled_out(operator: &OnNode) {
+    let deployment = "deployment/windlass-controller-manager";
+    let status = ["-n", NAMESPACE, "rollout", "status", deployment];
+    operator.kubectl(&status).await;
+}
+
+/// The leader's pod is evicted, the other one's is not; another one leads.
 async fn drain(operator: &OnNode) {
     let pods = pods(operator).await;
     let names: Vec<&str> = pods
@@ -155,10 +162,11 @@ async fn drain(operator: &OnNode) {
     evict(operator, &first).await.unwrap();
     let said = evict(operator, other).await.unwrap_err();
     assert!(said.contains("disruption budget"), "{said}");
+    // The other one, or the one that comes in the first one's place.
     let begun = Instant::now();
     operator
-        .until("the other one leads", LIMIT, async || {
-            leader(operator).await.as_deref() == Some(other)
+        .until("another one leads", LIMIT, async || {
+            leader(operator).await.is_some_and(|pod| pod != first)
         })
         .await;
     eprintln!("another leads after {:?}", begun.elapsed());
@@ -189,9 +197,7 @@ async fn scraped(operator: &OnNode, binding: &str) {
         token(operator, "stranger").await,
     );
     // One of them is new: the last one was evicted.
-    let deployment = "deployment/windlass-controller-manager";
-    let whole = ["-n", NAMESPACE, "rollout", "status", deployment];
-    operator.kubectl(&whole).await;
+    rolled_out(operator).await;
     let pods = pods(operator).await;
     assert_eq!(pods.len(), 2);
     for pod in pods {
@@ -224,6 +230,7 @@ async fn upgrade(operator: &OnNode, command: &str, values: &Value) {
     operator.typed_with(command, values).await;
     let crd = kubectl(operator, &["get", "crd", "stacks.pulumi.com"]).await;
     assert!(!crd.pointer(NEWER).unwrap_or(&Value::Null).is_null());
+    rolled_out(operator).await;
     let after = pods(operator).await;
     assert_eq!(after.len(), 2);
     assert!(after.iter().all(|pod| pod["metadata"]["name"] != before));
@@ -305,20 +312,14 @@ async fn uninstall(operator: &OnNode, command: &str, install: &str) {
     );
     assert_eq!(operator.resources("held").unwrap(), ["thing"]);
     assert_eq!(operator.runs("held").await, runs);
-    let left = kubectl(
-        operator,
-        &[
-            "get",
-            "all,roles,rolebindings,serviceaccounts,networkpolicies",
-        ],
-    )
-    .await;
-    assert!(
-        !left
-            .to_string()
-            .contains(r#""app.kubernetes.io/part-of":"windlass""#),
-        "{left:#}"
-    );
+    // Helm does not wait for the pods of what it deletes.
+    let kinds = "all,roles,rolebindings,serviceaccounts,networkpolicies";
+    operator
+        .until("nothing of the release is left", LIMIT, async || {
+            let left = kubectl(operator, &["get", kinds]).await.to_string();
+            !left.contains(r#""app.kubernetes.io/part-of":"windlass""#)
+        })
+        .await;
 
     operator
         .typed_with(install, &operator.values(TAGS[1]))
