@@ -20,9 +20,13 @@ pub const POD_INITIALIZED_ANNOTATION: &str = "auto.pulumi.com/initialized";
 pub const POD_REVISION_HASH_ANNOTATION: &str = "auto.pulumi.com/revision-hash";
 /// Annotation of children: Argo CD need not refresh an application for their changes.
 pub const ARGOCD_IGNORE_UPDATES_ANNOTATION: &str = "argocd.argoproj.io/ignore-resource-updates";
-/// Annotation of an Update that is over: the console page of its run, which Argo CD offers beside the object. Stacks have
-/// it from their authors alone, so that whoever applies them has nothing to fight over.
+/// Annotation of an Update that is over: the console page of its run, which Argo CD offers beside the object. A Stack has it
+/// from its author, or from us if [`EXTERNAL_LINK_ANNOTATION`] asks for it.
 pub const ARGOCD_LINK_ANNOTATION: &str = "link.argocd.argoproj.io/external-link";
+
+/// Annotation of a Stack: with the value `true` the Stack shows the console page of its last run in Argo CD
+/// ([`ARGOCD_LINK_ANNOTATION`]), unless somebody else has set a link.
+pub const EXTERNAL_LINK_ANNOTATION: &str = "windlass.pulumi.com/external-link";
 
 /// Label of what a Stack creates, with the value [`COMPONENT_STACK`].
 pub const COMPONENT_LABEL: &str = "pulumi.com/component";
@@ -41,6 +45,7 @@ pub const MANAGER: &str = "pulumi-kubernetes-operator";
 pub const STACK_STATUS_MANAGER: &str = "pulumi-kubernetes-operator/stack-status";
 pub const STACK_FINALIZER_MANAGER: &str = "pulumi-kubernetes-operator/stack-finalizer";
 pub const PREREQUISITE_REQUEST_MANAGER: &str = "pulumi-kubernetes-operator/prerequisite-request";
+pub const EXTERNAL_LINK_MANAGER: &str = "pulumi-kubernetes-operator/external-link";
 pub const PROGRAM_STATUS_MANAGER: &str = "pulumi-kubernetes-operator/program-status";
 pub const WORKSPACE_STATUS_MANAGER: &str = "pulumi-kubernetes-operator/workspace-status";
 pub const UPDATE_STATUS_MANAGER: &str = "pulumi-kubernetes-operator/update-status";

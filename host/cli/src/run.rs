@@ -70,7 +70,6 @@ pub async fn run(args: OperatorArgs) -> Result<ExitCode> {
         idle_seconds: workspace_idle_seconds,
         allow_loopback,
         progress: progress.pace(),
-        grace: Duration::from_secs(10),
     };
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -16,6 +16,7 @@ pub mod failure;
 mod health;
 mod history;
 pub mod leadership;
+pub mod link;
 pub mod names;
 pub mod obs;
 pub mod phase;

@@ -206,6 +206,21 @@ impl Cluster {
             .await
     }
 
+    /// Server-side apply of what nobody else applies. A field of another manager with another value is a
+    /// [`ApiError::Conflict`], and nothing is written.
+    pub async fn apply_if_unowned<K: Kind>(
+        &self,
+        namespace: &str,
+        name: &str,
+        object: &Value,
+        manager: &str,
+    ) -> Result<K, ApiError> {
+        let api = self.api::<K>(namespace);
+        let params = PatchParams::apply(manager);
+        self.ask::<K, _>("apply", api.patch(name, &params, &Patch::Apply(object)))
+            .await
+    }
+
     /// Server-side apply of the status. With a `resourceVersion` in the object's metadata, only if it is still that.
     pub async fn apply_status<K: Kind>(
         &self,

@@ -40,6 +40,4 @@ pub struct OperatorConfig {
     /// Whether addresses of this machine may be fetched from: for tests.
     pub allow_loopback: bool,
     pub progress: ProgressPace,
-    /// How long to wait for what goes on when asked to end.
-    pub grace: Duration,
 }

@@ -18,6 +18,9 @@ use windlass_core::leadership::{Candidate, Tenure, identity, next_epoch};
 
 use crate::api::{ApiError, Cluster};
 
+/// How often giving the lease back is tried: more than one write of ours can hardly be on its way.
+const RELEASE_ATTEMPTS: usize = 3;
+
 /// How the lease is held. The names are those of the Pulumi Kubernetes Operator's settings.
 #[derive(Clone, Debug)]
 pub struct LeaseSettings {
@@ -229,16 +232,21 @@ impl Leader {
     }
 
     /// Gives the lease back, so that the next process need not wait for its end.
-    pub async fn release(self) {
-        let mut lease = self.held;
-        if let Some(spec) = &mut lease.spec {
-            let second = SignedDuration::from_secs(1);
-            spec.holder_identity = None;
-            spec.lease_duration_seconds = i32::try_from(second.as_secs()).ok();
-        }
-        match replace(&self.cluster, &self.settings.namespace, &lease).await {
-            Ok(_) => tracing::info!("the lease is given back"),
-            Err(error) => tracing::debug!(%error, "giving the lease back"),
+    pub async fn release(mut self) {
+        for _ in 0..RELEASE_ATTEMPTS {
+            let mut lease = self.held.clone();
+            if let Some(spec) = &mut lease.spec {
+                let second = SignedDuration::from_secs(1);
+                spec.holder_identity = None;
+                spec.lease_duration_seconds = i32::try_from(second.as_secs()).ok();
+            }
+            match replace(&self.cluster, &self.settings.namespace, &lease).await {
+                Ok(_) => tracing::info!("the lease is given back"),
+                // A renewal that was interrupted may have been written all the same.
+                Err(ApiError::Conflict) if self.still_ours().await => continue,
+                Err(error) => tracing::warn!(%error, "giving the lease back"),
+            }
+            return;
         }
     }
 }

@@ -19,6 +19,7 @@ mod healths;
 mod instances;
 mod keeper;
 mod lease;
+mod links;
 mod metrics;
 mod observe;
 mod operator;

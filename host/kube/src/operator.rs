@@ -28,6 +28,7 @@ use crate::follow::Follow;
 use crate::healths::Healths;
 use crate::instances::Instances;
 use crate::lease::acquire;
+use crate::links::Links;
 use crate::metrics::{Counters, Metered, Metrics};
 use crate::observe::Steps;
 use crate::outside::KubeOutside;
@@ -296,6 +297,10 @@ impl Operator {
             let store = Arc::clone(&store);
             beside.spawn(async move { store.keep_progress(&notes).await });
         }
+        beside.spawn({
+            let (links, world) = (Links::new(self.cluster.clone()), Arc::clone(&self.world));
+            async move { links.keep(&world).await }
+        });
         if let Some(advertised) = &self.config.program_address {
             let statuses = Statuses::new(self.cluster.clone(), self.events(), advertised);
             let world = Arc::clone(&self.world);

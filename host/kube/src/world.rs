@@ -10,6 +10,7 @@ use windlass_engine::{Handle, Key};
 
 use crate::api::Kind;
 use crate::cache::{Cache, Change};
+use crate::links::LinkNews;
 use crate::programs::Archives;
 
 /// An object that a source provider follows: a change there asks the provider again.
@@ -40,6 +41,8 @@ pub struct World {
     pod_news: tokio::sync::broadcast::Sender<Key>,
     /// Programs as archives, and the word that one has changed.
     pub archives: Archives,
+    /// Stacks whose external links are to be looked at.
+    pub links: LinkNews,
 }
 
 impl Default for World {
@@ -67,6 +70,7 @@ impl Default for World {
             engine: RwLock::default(),
             pod_news: tokio::sync::broadcast::channel(1024).0,
             archives: Archives::default(),
+            links: LinkNews::default(),
         }
     }
 }
@@ -261,6 +265,7 @@ impl World {
         if now.is_none() {
             self.set_followed(&key, BTreeSet::new());
         }
+        self.links.changed(&key, before, now);
         self.wake(key);
         // Only what they look at: how the last run went, what was asked for, the outputs.
         let shown = |stack: Option<&Stack>| {

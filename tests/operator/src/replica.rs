@@ -104,10 +104,11 @@ impl Replica {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Asks it to end, and waits. Its exit code.
-    pub fn terminate(mut self) -> Option<i32> {
+    /// Asks it to end, and waits. Its exit code, and all that it has said.
+    pub fn terminate(mut self) -> (Option<i32>, String) {
         let _ = kill(pid(&self.child), Signal::SIGTERM);
-        self.child.wait().ok()?.code()
+        let ended = self.child.wait().ok();
+        (ended.and_then(|status| status.code()), self.log())
     }
 }
 

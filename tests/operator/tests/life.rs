@@ -1,9 +1,17 @@
 //! The life of a Stack on a cluster, from its creation to its end.
 #![allow(clippy::unwrap_used)]
 
-use serde_json::json;
+use std::time::Duration;
+
+use serde_json::{Value, json};
 use windlass_cluster::Image;
 use windlass_operator::{Operator, condition};
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// What Argo CD shows beside an object.
+const LINK: &str = "link.argocd.argoproj.io/external-link";
+/// By which a Stack's author asks for it.
+const ASKED: &str = "windlass.pulumi.com/external-link";
 
 const PROGRAM: &str = r#"
 apiVersion: pulumi.com/v1
@@ -168,4 +176,77 @@ async fn a_program_may_lie_in_the_workspace_already() {
         operator.gone("stack", name).await;
         assert_eq!(operator.resources(name).unwrap(), Vec::<String>::new());
     }
+}
+
+fn link(stack: &Value) -> &Value {
+    &stack["metadata"]["annotations"][LINK]
+}
+
+/// Merges annotations into the Stack `hello`; null takes one away.
+async fn annotate(operator: &Operator, annotations: Value) {
+    let patch = json!({"metadata": {"annotations": annotations}});
+    operator.patch("stack", "hello", &patch.to_string()).await;
+}
+
+/// A backend in a directory has no pages: the status is given one, as a run on Pulumi Cloud would.
+async fn ran(operator: &Operator, number: u32) -> String {
+    let page = format!("https://app.pulumi.com/acme/hello/dev/updates/{number}");
+    let patch = json!({"status": {"lastUpdate": {"permalink": page}}}).to_string();
+    let status = ["patch", "stack", "hello", "--subresource=status"];
+    operator
+        .kubectl(&[&status[..], &["--type=merge", "-p", &patch]].concat())
+        .await;
+    page
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stack_shows_its_page_where_its_author_asks_and_has_no_other() {
+    let Some(operator) = Operator::start().await else {
+        return;
+    };
+    operator.apply(PROGRAM).await;
+    operator.stack("hello", "programRef: {name: hello}").await;
+    operator.ready("hello").await;
+    let shows = async |page: &str| {
+        operator
+            .stack_when("hello", page, |stack| link(stack) == page)
+            .await
+    };
+    // How often the operator has tried to write the link, and how often it was refused.
+    let tried = |refused: bool| {
+        let audit = operator.plane.audit_log();
+        let ours = audit
+            .only(|event| event.uri.contains("external-link") && (!refused || event.code == 409));
+        ours.0.len()
+    };
+
+    let page = ran(&operator, 1).await;
+    annotate(&operator, json!({ASKED: "true"})).await;
+    shows(&page).await;
+    shows(&ran(&operator, 2).await).await;
+    assert_eq!(tried(false), 2);
+    annotate(&operator, json!({ASKED: null})).await;
+    operator
+        .stack_when("hello", "without a link", |stack| link(stack).is_null())
+        .await;
+    assert_eq!((tried(false), tried(true)), (3, 0));
+
+    // The author's own stays, whatever the operator was asked for, and is tried once for each page.
+    let own = "https://wiki.example.com/hello";
+    annotate(&operator, json!({ASKED: "true", LINK: own})).await;
+    let refused = async |times: usize| {
+        operator
+            .until("the link was tried", LIMIT, async || tried(true) >= times)
+            .await;
+    };
+    refused(1).await;
+    ran(&operator, 3).await;
+    refused(2).await;
+    annotate(&operator, json!({ASKED: null})).await;
+    operator
+        .until("nothing was withdrawn", LIMIT, async || tried(false) >= 6)
+        .await;
+    let stack = operator.get("stack", "hello").await.unwrap();
+    assert_eq!(link(&stack), own);
+    assert_eq!((tried(false), tried(true)), (6, 2));
 }

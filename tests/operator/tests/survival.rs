@@ -229,9 +229,11 @@ async fn a_leader_that_was_frozen_does_nothing_when_it_is_thawed() {
     let all = operator.runs(SLOW).await;
     assert_eq!(all, [1, 2, 3].map(|sequence| (sequence, true, None)));
 
-    // Asked to end, it hands over at once.
-    assert_eq!(replica.terminate(), Some(0));
-    begin(&operator, 3, 0).await;
+    // Asked to end in the middle of another one, it hands over at once.
+    begin(&operator, 3, 3_000).await;
+    let (code, said) = replica.terminate();
+    assert_eq!(code, Some(0));
+    assert!(said.contains("the lease is given back"), "{said}");
     ended(&operator, 3).await;
     assert!(written(&operator.plane.audit_log(), &first) > before);
 

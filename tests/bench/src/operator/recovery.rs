@@ -95,7 +95,7 @@ async fn replica(
         let (_, mark) = bystander.change(site).await?;
         let noticed = bystander.noticed(site, mark).await?;
         took.push(seconds(noticed.at - begun));
-        if other.terminate() != Some(0) {
+        if other.terminate().0 != Some(0) {
             return failed("a replica did not end when asked to");
         }
         start(site, bystander).await?;
