@@ -1,7 +1,6 @@
 //! `windlass run`.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use windlass_kube::{LeaseSettings, Operator, OperatorConfig, serve};
