@@ -200,10 +200,8 @@ impl Cluster {
         object: &Value,
         manager: &str,
     ) -> Result<K, ApiError> {
-        let api = self.api::<K>(namespace);
         let params = PatchParams::apply(manager).force();
-        self.ask::<K, _>("apply", api.patch(name, &params, &Patch::Apply(object)))
-            .await
+        self.applied(namespace, name, object, params).await
     }
 
     /// Server-side apply of what nobody else applies. A field of another manager with another value is a
@@ -215,8 +213,18 @@ impl Cluster {
         object: &Value,
         manager: &str,
     ) -> Result<K, ApiError> {
-        let api = self.api::<K>(namespace);
         let params = PatchParams::apply(manager);
+        self.applied(namespace, name, object, params).await
+    }
+
+    async fn applied<K: Kind>(
+        &self,
+        namespace: &str,
+        name: &str,
+        object: &Value,
+        params: PatchParams,
+    ) -> Result<K, ApiError> {
+        let api = self.api::<K>(namespace);
         self.ask::<K, _>("apply", api.patch(name, &params, &Patch::Apply(object)))
             .await
     }
