@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::cross;
-use crate::doctor;
 use crate::error::Result;
 use crate::place::Place;
 use crate::process::{cargo, run};
+use crate::{cross, doctor, reproducible};
 
 /// Builds the agent without any shared library; tells where it is and how large.
 ///
@@ -33,14 +32,18 @@ pub fn make_for(place: &Place, machine: &str) -> Result<PathBuf> {
     build.current_dir(&place.root).args([
         "build",
         "--release",
+        "--locked",
         "-p",
         "windlass-agent",
         "--target",
         &target,
     ]);
+    let mut flags = reproducible::of_c(place);
     if machine != std::env::consts::ARCH {
-        cross::with_musl(&mut build, machine)?;
+        flags = format!("{flags} {}", cross::with_musl(&mut build, machine)?);
     }
+    reproducible::of_rust(&mut build, place);
+    build.env(cross::flags_variable(&target), flags);
     run(&mut build)?;
     let folder = place.target.join(target).join("release");
     Ok(folder.join("windlass-agent"))

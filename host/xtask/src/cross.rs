@@ -36,28 +36,25 @@ pub fn with_gnu(build: &mut Command, machine: &str) {
     build.env(linker_variable(&target), compiler(machine));
 }
 
-/// Tells cargo the linker for musl, and the C compiler its headers: Rust brings the library itself, Debian has no compiler for
-/// musl on another machine.
+/// Tells cargo the linker for musl, and gives the flags with which the C compiler finds its headers: Rust brings the library
+/// itself, Debian has no compiler for musl on another machine.
 ///
 /// # Errors
 /// When the compiler does not tell where its own headers are.
-pub fn with_musl(build: &mut Command, machine: &str) -> Result<()> {
+pub fn with_musl(build: &mut Command, machine: &str) -> Result<String> {
     let target = format!("{machine}-unknown-linux-musl");
     let compiler = compiler(machine);
     let own = capture(Command::new(&compiler).arg("-print-file-name=include"))?;
+    build
+        .env(linker_variable(&target), &compiler)
+        .env(format!("CC_{}", target.replace('-', "_")), &compiler);
     // What the compiler calls by itself, fortified functions and a choice of atomic instructions at run time, is in the
     // other C library and its own helper library.
-    let flags = format!(
+    Ok(format!(
         "-nostdinc -isystem {} -isystem {} -U_FORTIFY_SOURCE -mno-outline-atomics",
         musl_headers(machine).display(),
         own.trim()
-    );
-    let suffix = target.replace('-', "_");
-    build
-        .env(linker_variable(&target), &compiler)
-        .env(format!("CC_{suffix}"), &compiler)
-        .env(format!("CFLAGS_{suffix}"), flags);
-    Ok(())
+    ))
 }
 
 fn compiler(machine: &str) -> String {
@@ -66,6 +63,11 @@ fn compiler(machine: &str) -> String {
 
 fn musl_headers(machine: &str) -> PathBuf {
     Path::new("/usr/include").join(format!("{machine}-linux-musl"))
+}
+
+/// The name of the environment variable in which the `cc` crate looks for a target's flags.
+pub fn flags_variable(target: &str) -> String {
+    format!("CFLAGS_{}", target.replace('-', "_"))
 }
 
 /// The name of the environment variable in which cargo looks for a target's linker.

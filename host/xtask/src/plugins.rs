@@ -9,6 +9,7 @@ use crate::doctor::{WASM_TARGET, wasm_target};
 use crate::error::{AtPath, Error, Result};
 use crate::place::{Place, write_atomically};
 use crate::process::{cargo, run};
+use crate::reproducible;
 
 /// The built-in components, in the order in which they are listed everywhere.
 pub const BUILT_IN: [&str; 7] = [
@@ -41,6 +42,7 @@ pub fn make(place: &Place, check: bool) -> Result<()> {
     for name in BUILT_IN {
         build.args(["-p", name]);
     }
+    reproducible::of_rust(&mut build, place);
     run(&mut build)?;
 
     let compiled = place.target.join(WASM_TARGET).join(PROFILE);

@@ -1,6 +1,5 @@
-//! Files as layers, layers as an OCI archive.
+//! Layers as images, images as an OCI archive.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
@@ -10,89 +9,15 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tar::{Builder, EntryType, Header};
 
+use super::layer::Root;
 use crate::error::{AtPath, Result};
 
-/// What is in a layer, by path without a slash in front: sorted, each once, with the folders above.
-#[derive(Debug, Default)]
-pub struct Root {
-    entries: BTreeMap<String, Entry>,
-}
-
-#[derive(Debug)]
-enum Entry {
-    Folder { mode: u32, owner: u32 },
-    File { mode: u32, content: Vec<u8> },
-    Link { target: String },
-}
-
-impl Root {
-    /// Adds a file of root's.
-    pub fn file(&mut self, path: &str, mode: u32, content: Vec<u8>) {
-        self.add(path, Entry::File { mode, content });
-    }
-
-    /// Adds a symbolic link.
-    pub fn link(&mut self, path: &str, target: &str) {
-        let target = target.to_owned();
-        self.add(path, Entry::Link { target });
-    }
-
-    /// Adds an empty folder.
-    pub fn folder(&mut self, path: &str, mode: u32, owner: u32) {
-        self.add(path, Entry::Folder { mode, owner });
-    }
-
-    fn add(&mut self, path: &str, entry: Entry) {
-        for (at, _) in path.match_indices('/') {
-            let above = Entry::Folder {
-                mode: 0o755,
-                owner: 0,
-            };
-            self.entries.entry(path[..at].to_owned()).or_insert(above);
-        }
-        self.entries.insert(path.to_owned(), entry);
-    }
-
-    /// All of it as a tar file, every time this one.
-    fn tar(&self, time: u64) -> std::io::Result<Vec<u8>> {
-        let mut tar = Builder::new(Vec::new());
-        for (path, entry) in &self.entries {
-            let mut header = Header::new_gnu();
-            header.set_mtime(time);
-            header.set_uid(0);
-            header.set_gid(0);
-            header.set_size(0);
-            match entry {
-                Entry::Folder { mode, owner } => {
-                    header.set_entry_type(EntryType::Directory);
-                    header.set_mode(*mode);
-                    header.set_uid((*owner).into());
-                    header.set_gid((*owner).into());
-                    tar.append_data(&mut header, format!("{path}/"), std::io::empty())?;
-                }
-                Entry::File { mode, content } => {
-                    header.set_entry_type(EntryType::Regular);
-                    header.set_mode(*mode);
-                    header.set_size(content.len() as u64);
-                    tar.append_data(&mut header, path, content.as_slice())?;
-                }
-                Entry::Link { target } => {
-                    header.set_entry_type(EntryType::Symlink);
-                    header.set_mode(0o777);
-                    tar.append_link(&mut header, path, target)?;
-                }
-            }
-        }
-        tar.into_inner()
-    }
-}
+/// The media type of an index.
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
 /// What is said of an image.
 #[derive(Debug, Clone)]
 pub struct Image<'a> {
-    /// With registry, without tag.
-    pub name: &'a str,
-    pub tag: &'a str,
     /// As OCI names it.
     pub architecture: &'a str,
     pub version: &'a str,
@@ -107,15 +32,26 @@ pub struct Image<'a> {
     pub compressed: bool,
 }
 
+/// An image of one kind of machine, ready to be written.
+#[derive(Debug)]
+pub struct Packed {
+    /// What refers to its manifest.
+    descriptor: Value,
+    blobs: Vec<Blob>,
+    /// Of the manifest, SHA-256 in hex.
+    pub digest: String,
+}
+
 /// What was written.
 #[derive(Debug)]
 pub struct Written {
-    /// Of the manifest, SHA-256 in hex.
+    /// Of what the name stands for: the manifest of the one image, the index of several; SHA-256 in hex.
     pub digest: String,
     pub bytes: u64,
 }
 
 /// A blob and what refers to it.
+#[derive(Debug)]
 struct Blob {
     content: Vec<u8>,
     descriptor: Value,
@@ -134,21 +70,21 @@ fn blob(content: Vec<u8>, media_type: &str) -> Blob {
     }
 }
 
-/// Writes an image with these layers, lowest first.
+/// Makes an image of these layers, lowest first.
 ///
 /// # Errors
-/// When the file cannot be written.
-pub fn write(image: &Image, layers: &[Root], path: &Path) -> Result<Written> {
+/// Those of compressing.
+pub fn pack(image: &Image, layers: &[Root]) -> std::io::Result<Packed> {
     let mut blobs = Vec::new();
     let (mut identities, mut descriptors) = (Vec::new(), Vec::new());
     for layer in layers {
-        let tar = layer.tar(image.time).at(path)?;
+        let tar = layer.tar(image.time)?;
         identities.push(format!("sha256:{}", hex::encode(Sha256::digest(&tar))));
         let layer = if image.compressed {
             // Its header has neither a time nor a name.
             let mut gzip = GzBuilder::new().write(Vec::new(), Compression::best());
-            gzip.write_all(&tar).at(path)?;
-            let packed = gzip.finish().at(path)?;
+            gzip.write_all(&tar)?;
+            let packed = gzip.finish()?;
             blob(packed, "application/vnd.oci.image.layer.v1.tar+gzip")
         } else {
             blob(tar, "application/vnd.oci.image.layer.v1.tar")
@@ -195,18 +131,53 @@ pub fn write(image: &Image, layers: &[Root], path: &Path) -> Result<Written> {
     );
     let mut descriptor = manifest.descriptor.clone();
     descriptor["platform"] = json!({"architecture": image.architecture, "os": "linux"});
-    descriptor["annotations"] = json!({
-        "org.opencontainers.image.ref.name": image.tag,
-        "io.containerd.image.name": format!("{}:{}", image.name, image.tag),
-    });
-    let index = json!({
-        "schemaVersion": 2,
-        "mediaType": "application/vnd.oci.image.index.v1+json",
-        "manifests": [descriptor],
-    });
     let digest = manifest.digest.clone();
     blobs.extend([configuration, manifest]);
+    Ok(Packed {
+        descriptor,
+        blobs,
+        digest,
+    })
+}
+
+/// Writes images of several kinds of machines under one name and tag; `time` is that of the archive's entries, in seconds since
+/// the epoch.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write(
+    name: &str,
+    tag: &str,
+    time: u64,
+    images: Vec<Packed>,
+    path: &Path,
+) -> Result<Written> {
+    let mut manifests = Vec::new();
+    let mut blobs = Vec::new();
+    for image in images {
+        manifests.push(image.descriptor);
+        blobs.extend(image.blobs);
+    }
+    // Several are behind an index of their own: a name stands for one thing.
+    let mut named = match <[Value; 1]>::try_from(manifests) {
+        Ok([one]) => one,
+        Err(several) => {
+            let index = blob(index(&several), INDEX);
+            let descriptor = index.descriptor.clone();
+            blobs.push(index);
+            descriptor
+        }
+    };
+    let digest = named["digest"].as_str().unwrap_or_default();
+    let digest = digest.trim_start_matches("sha256:").to_owned();
+    named["annotations"] = json!({
+        "org.opencontainers.image.ref.name": tag,
+        "io.containerd.image.name": format!("{name}:{tag}"),
+    });
+    let index = index(&[named]);
     blobs.sort_by(|one, other| one.digest.cmp(&other.digest));
+    // Layers that they share, in it once.
+    blobs.dedup_by(|one, other| one.digest == other.digest);
 
     let new = path.with_extension("new");
     let mut tar = Builder::new(BufWriter::new(File::create(&new).at(&new)?));
@@ -216,13 +187,13 @@ pub fn write(image: &Image, layers: &[Root], path: &Path) -> Result<Written> {
         header.set_mode(0o644);
         header.set_uid(0);
         header.set_gid(0);
-        header.set_mtime(image.time);
+        header.set_mtime(time);
         header.set_size(content.len() as u64);
         tar.append_data(&mut header, name, content)
     };
     let layout = json!({"imageLayoutVersion": "1.0.0"}).to_string();
     put("oci-layout", layout.as_bytes()).at(&new)?;
-    put("index.json", index.to_string().as_bytes()).at(&new)?;
+    put("index.json", &index).at(&new)?;
     for blob in &blobs {
         put(&format!("blobs/sha256/{}", blob.digest), &blob.content).at(&new)?;
     }
@@ -232,6 +203,12 @@ pub fn write(image: &Image, layers: &[Root], path: &Path) -> Result<Written> {
     std::fs::rename(&new, path).at(path)?;
     let bytes = path.metadata().at(path)?.len();
     Ok(Written { digest, bytes })
+}
+
+/// An index of these.
+fn index(manifests: &[Value]) -> Vec<u8> {
+    let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests});
+    index.to_string().into_bytes()
 }
 
 /// Seconds since the epoch as OCI and SPDX want them.
@@ -256,14 +233,16 @@ pub fn rfc3339(time: u64) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::layer::tests::root;
     use super::*;
     use pretty_assertions::assert_eq;
+    use std::collections::BTreeMap;
     use std::io::Read as _;
+
+    const NAME: &str = "example.org/a/b";
 
     fn image(compressed: bool) -> Image<'static> {
         Image {
-            name: "example.org/a/b",
-            tag: "1",
             architecture: "amd64",
             version: "1",
             revision: "abc",
@@ -272,20 +251,6 @@ mod tests {
             entrypoint: "/a",
             compressed,
         }
-    }
-
-    fn root(backwards: bool) -> Root {
-        let mut root = Root::default();
-        let mut steps: [fn(&mut Root); 3] = [
-            |root| root.file("usr/bin/a", 0o755, b"a".to_vec()),
-            |root| root.link("bin", "usr/bin"),
-            |root| root.folder("tmp", 0o1777, 7),
-        ];
-        if backwards {
-            steps.reverse();
-        }
-        steps.iter().for_each(|step| step(&mut root));
-        root
     }
 
     fn files(archive: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -307,7 +272,8 @@ mod tests {
         let mut bytes = Vec::new();
         for (name, backwards) in [("one", false), ("two", true)] {
             let path = folder.path().join(name);
-            write(&image(true), &[root(backwards)], &path).unwrap();
+            let packed = pack(&image(true), &[root(backwards)]).unwrap();
+            write(NAME, "1", 5, vec![packed], &path).unwrap();
             bytes.push(std::fs::read(&path).unwrap());
         }
         assert!(bytes[0] == bytes[1]);
@@ -318,7 +284,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for compressed in [true, false] {
             let path = folder.path().join("image.tar");
-            let written = write(&image(compressed), &[root(false), root(true)], &path).unwrap();
+            let packed = pack(&image(compressed), &[root(false), root(true)]).unwrap();
+            let written = write(NAME, "1", 5, vec![packed], &path).unwrap();
             let files = files(&path);
             let json = |name: &str| -> Value { serde_json::from_slice(&files[name]).unwrap() };
             let named = |descriptor: &Value| {
@@ -364,34 +331,38 @@ mod tests {
     }
 
     #[test]
-    fn folders_come_before_what_is_in_them_and_times_and_owners_are_fixed() {
-        let tar = root(true).tar(5).unwrap();
-        let mut archive = tar::Archive::new(tar.as_slice());
-        let entries: Vec<_> = archive
-            .entries()
-            .unwrap()
-            .map(|entry| {
-                let entry = entry.unwrap();
-                assert_eq!(entry.header().mtime().unwrap(), 5);
-                let path = entry.path().unwrap().display().to_string();
-                (
-                    path,
-                    entry.header().mode().unwrap(),
-                    entry.header().uid().unwrap(),
-                )
-            })
-            .collect();
-        let wanted = [
-            ("bin", 0o777, 0),
-            ("tmp/", 0o1777, 7),
-            ("usr/", 0o755, 0),
-            ("usr/bin/", 0o755, 0),
-            ("usr/bin/a", 0o755, 0),
-        ];
+    fn images_of_several_kinds_of_machines_have_one_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image.tar");
+        let images = ["amd64", "arm64"].map(|architecture| {
+            let image = Image {
+                architecture,
+                ..image(false)
+            };
+            pack(&image, &[root(false)]).unwrap()
+        });
+        let digests = images.each_ref().map(|image| image.digest.clone());
+        let written = write(NAME, "1", 5, images.into(), &path).unwrap();
+        let files = files(&path);
+        let json = |name: &str| -> Value { serde_json::from_slice(&files[name]).unwrap() };
+        let entries = json("index.json")["manifests"].clone();
+        assert_eq!(entries.as_array().unwrap().len(), 1);
+        assert_eq!(entries[0]["mediaType"], INDEX);
+        assert_eq!(entries[0]["digest"], format!("sha256:{}", written.digest));
         assert_eq!(
-            entries,
-            wanted.map(|(path, mode, owner)| (path.to_owned(), mode, owner))
+            entries[0]["annotations"]["org.opencontainers.image.ref.name"],
+            "1"
         );
+        let inner = json(&format!("blobs/sha256/{}", written.digest));
+        for (at, architecture) in ["amd64", "arm64"].into_iter().enumerate() {
+            let manifest = &inner["manifests"][at];
+            assert_eq!(manifest["platform"]["architecture"], architecture);
+            assert_eq!(manifest["digest"], format!("sha256:{}", digests[at]));
+            assert!(files.contains_key(&format!("blobs/sha256/{}", digests[at])));
+        }
+        // One layer, two configurations, two manifests, an index.
+        let blobs = files.keys().filter(|name| name.starts_with("blobs/"));
+        assert_eq!(blobs.count(), 6);
     }
 
     #[test]

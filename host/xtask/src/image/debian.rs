@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use sha2::{Digest as _, Sha256};
 use tar::EntryType;
 
-use super::archive::Root;
+use super::layer::Root;
 use crate::error::{AtPath, Error, Result};
 use crate::process::{find_on_path, run, spelled};
 

@@ -5,6 +5,7 @@
 
 mod archive;
 mod debian;
+mod layer;
 mod sbom;
 
 use std::path::{Path, PathBuf};
@@ -14,9 +15,10 @@ use crate::error::{AtPath, Error, Result};
 use crate::place::{Place, write_atomically};
 use crate::plugins;
 use crate::process::{capture, cargo, run};
-use crate::{agent_static, cross, doctor};
-use archive::{Image, Root};
+use crate::{agent_static, cross, doctor, reproducible};
+use archive::{Image, Packed};
 pub use debian::Package;
+use layer::Root;
 
 /// The user of the operator's pods.
 const USER: u32 = 65532;
@@ -26,9 +28,9 @@ const HOME: &str = "/opt/windlass";
 /// What to make.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// For which machines: linux/amd64 or linux/arm64; this one's if absent.
-    #[arg(long, value_name = "PLATFORM")]
-    platform: Option<Platform>,
+    /// For which machines; several, separated by commas, make one image for all of them; this one's if absent.
+    #[arg(long, value_name = "PLATFORM", value_delimiter = ',')]
+    platform: Vec<Platform>,
     /// From the binaries that `cargo xtask build` made, without their symbols and not compressed: for tests.
     #[arg(long)]
     debug_build: bool,
@@ -42,7 +44,7 @@ pub struct Options {
     /// The image's tag; the version if absent.
     #[arg(long, value_name = "TAG")]
     tag: Option<String>,
-    /// Where the archive goes; <target>/image/windlass-VERSION-OS-ARCHITECTURE.oci.tar if absent. The list of its contents
+    /// Where the archive goes; <target>/image/windlass-VERSION-OS[-ARCHITECTURE].oci.tar if absent. The list of its contents
     /// goes beside it.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -91,50 +93,82 @@ impl Platform {
 /// When something does not compile; when Debian's packages cannot be had; without a toolchain for another platform.
 pub fn make(place: &Place, options: &Options) -> Result<()> {
     let here = Platform::of_this_machine()?;
-    let platform = options.platform.unwrap_or(here);
-    if platform != here {
-        cross::possible(platform.machine())?;
+    let mut platforms = options.platform.clone();
+    platforms.dedup();
+    if platforms.is_empty() {
+        platforms.push(here);
+    }
+    for platform in &platforms {
+        if *platform != here && options.debug_build {
+            return Err(Error::Failed(format!(
+                "--debug-build takes what was built for this machine, linux/{}; leave one of the two away",
+                here.architecture()
+            )));
+        }
+        if *platform != here {
+            cross::possible(platform.machine())?;
+        }
     }
     let folder = place.target.join("image");
     std::fs::create_dir_all(&folder).at(&folder)?;
-    let binaries = if options.debug_build {
-        debug_binaries(place, &folder)?
-    } else {
-        release_binaries(place, platform, here)?
-    };
-    let packages = debian::packages(&folder.join("packages"), platform.architecture())?;
     let (revision, time) = commit(place)?;
     let version = env!("CARGO_PKG_VERSION");
-    let image = Image {
-        name: &options.name,
-        tag: options.tag.as_deref().unwrap_or(version),
-        architecture: platform.architecture(),
-        version,
-        revision: &revision,
-        time,
-        user: USER,
-        entrypoint: &format!("{HOME}/bin/windlass"),
-        compressed: !options.debug_build,
-    };
-    let layers = [system(&packages)?, own(place, &binaries)?];
+    let tag = options.tag.as_deref().unwrap_or(version);
     let output = options.output.clone().unwrap_or_else(|| {
-        folder.join(format!(
-            "windlass-{version}-linux-{}.oci.tar",
-            platform.architecture()
-        ))
+        let kind = match platforms[..] {
+            [one] => format!("-{}", one.architecture()),
+            _ => String::new(),
+        };
+        folder.join(format!("windlass-{version}-linux{kind}.oci.tar"))
     });
-    let written = archive::write(&image, &layers, &output)?;
-    let list = output.with_extension("spdx.json");
-    let text = sbom::list(place, &packages, &image, &written.digest)?;
-    write_atomically(&list, text.as_bytes())?;
+    let mut images = Vec::new();
+    for platform in &platforms {
+        let binaries = if options.debug_build {
+            debug_binaries(place, &folder)?
+        } else {
+            release_binaries(place, *platform, here)?
+        };
+        let image = Image {
+            architecture: platform.architecture(),
+            version,
+            revision: &revision,
+            time,
+            user: USER,
+            entrypoint: &format!("{HOME}/bin/windlass"),
+            compressed: !options.debug_build,
+        };
+        let list = match platforms[..] {
+            [_] => output.with_extension("spdx.json"),
+            _ => output.with_extension(format!("{}.spdx.json", image.architecture)),
+        };
+        images.push(packed(place, &options.name, &image, &binaries, &list)?);
+    }
+    let written = archive::write(&options.name, tag, time, images, &output)?;
     println!(
         "{} ({:.1} MB)",
         output.display(),
         written.bytes as f64 / 1e6
     );
-    println!("{}:{} sha256:{}", image.name, image.tag, written.digest);
-    println!("{} ({} Debian packages)", list.display(), packages.len());
+    println!("{}:{tag} sha256:{}", options.name, written.digest);
     Ok(())
+}
+
+/// An image of one kind of machine; the list of its contents is written.
+fn packed(
+    place: &Place,
+    name: &str,
+    image: &Image,
+    binaries: &Binaries,
+    list: &Path,
+) -> Result<Packed> {
+    let folder = place.target.join("image/packages");
+    let packages = debian::packages(&folder, image.architecture)?;
+    let layers = [system(&packages)?, own(place, binaries)?];
+    let packed = archive::pack(image, &layers).at(list)?;
+    let text = sbom::list(place, &packages, name, image, &packed.digest)?;
+    write_atomically(list, text.as_bytes())?;
+    println!("{} ({} Debian packages)", list.display(), packages.len());
+    Ok(packed)
 }
 
 /// The programs of the image, as they were built.
@@ -163,6 +197,11 @@ fn release_binaries(place: &Place, platform: Platform, here: Platform) -> Result
     let machine = platform.machine();
     let agent = agent_static::make_for(place, machine)?;
     let triple = format!("{machine}-unknown-linux-gnu");
+    doctor::rust_target(
+        place,
+        &triple,
+        "the operator of an image is built for its machines",
+    )?;
     let mut build = cargo();
     build.current_dir(&place.root).args([
         "build",
@@ -172,16 +211,17 @@ fn release_binaries(place: &Place, platform: Platform, here: Platform) -> Result
         "windlass",
         "--bin",
         "windlass",
+        "--target",
+        &triple,
     ]);
-    let mut folder = place.target.join("release");
     if platform != here {
-        doctor::rust_target(place, &triple, "the operator is built for another machine")?;
-        cross::with_gnu(build.args(["--target", &triple]), machine);
-        folder = place.target.join(triple).join("release");
+        cross::with_gnu(&mut build, machine);
     }
+    reproducible::of_rust(&mut build, place);
+    build.env(cross::flags_variable(&triple), reproducible::of_c(place));
     run(&mut build)?;
     Ok(Binaries {
-        windlass: folder.join("windlass"),
+        windlass: place.target.join(triple).join("release/windlass"),
         agent,
     })
 }

@@ -12,11 +12,17 @@ use crate::place::Place;
 use crate::plugins::BUILT_IN;
 use crate::process::{capture, cargo};
 
-/// The list as text. `digest` is that of the image's manifest.
+/// The list as text. `name` is the image's with registry, `digest` that of its manifest.
 ///
 /// # Errors
 /// When cargo cannot read the workspace.
-pub fn list(place: &Place, packages: &[Package], image: &Image, digest: &str) -> Result<String> {
+pub fn list(
+    place: &Place,
+    packages: &[Package],
+    name: &str,
+    image: &Image,
+    digest: &str,
+) -> Result<String> {
     let mut command = cargo();
     command
         .current_dir(&place.root)
@@ -30,7 +36,7 @@ pub fn list(place: &Place, packages: &[Package], image: &Image, digest: &str) ->
     described.extend(crates(&metadata).into_iter().map(of_cargo));
     let whole = json!({
         "SPDXID": "SPDXRef-image",
-        "name": image.name,
+        "name": name,
         "versionInfo": image.version,
         "downloadLocation": "NOASSERTION",
         "licenseConcluded": "Apache-2.0",

@@ -46,7 +46,7 @@ impl Layer {
             )
             .text("/etc/group", "root:x:0:\npulumi:x:1000:\n");
         for program in [
-            "sh", "cat", "sleep", "id", "ls", "env", "dd", "tail", "touch", "true",
+            "sh", "cat", "cp", "sleep", "id", "ls", "env", "dd", "tail", "touch", "true",
         ] {
             let path = std::env::var("PATH").unwrap_or_default() + ":/usr/bin:/bin";
             let source = find(&path, program)
