@@ -1,15 +1,16 @@
 // The health of cert-manager's Certificates: a Stack that made one is not done before it is issued.
+import { told } from './told.js';
 
-export const plugin = {
+export const plugin = told({
   describe: () => JSON.stringify({
     name: 'health-certificate',
     version: '0.1.0',
     summary: "Health of cert-manager's Certificates",
     healthKinds: ['cert-manager.io/Certificate'],
   }),
-};
+});
 
-export const healthCheck = {
+export const healthCheck = told({
   assess(text, _context) {
     const { metadata = {}, status = {} } = JSON.parse(text) ?? {};
     const conditions = new Map((status.conditions ?? []).map((one) => [one.type, one]));
@@ -28,4 +29,4 @@ export const healthCheck = {
     }
     return { status: 'progressing', message: ready?.message ?? 'waits for its first issuance' };
   },
-};
+});

@@ -164,6 +164,17 @@ fn mistakes(author: &Author) {
             );
         }
     }
+    // An exception is told, with the place that it comes from.
+    let wrong = good.replacen("const ready =", "status.nothing.of.it; const ready =", 1);
+    assert_ne!(wrong, good);
+    std::fs::write(&source, wrong).unwrap();
+    sh(author, "health-made-in-js", "npm run build");
+    exception_is_told(
+        author,
+        "health-made-in-js",
+        "assess test/object.yaml",
+        &["TypeError", "of undefined", "at assess"],
+    );
     // An interface that is used and not asked for.
     std::fs::write(&source, good).unwrap();
     let world = author.folder().join("health-made-in-js/wit/world.wit");
@@ -186,6 +197,17 @@ fn mistakes(author: &Author) {
         "{}",
         checked.stdout
     );
+}
+
+/// A call of the component in this folder ends with these words of an exception that nobody caught.
+fn exception_is_told(author: &Author, name: &str, call: &str, words: &[&str]) {
+    let line = format!("windlass plugin run {name}.wasm {call}");
+    let ended = author.sh(Path::new(name), &line);
+    assert_eq!(ended.code, 1, "{}", ended.all());
+    let error = ended.stderr.split_once("error:").unwrap_or_default().1;
+    for word in ["PluginPanic"].iter().chain(words) {
+        assert!(error.contains(word), "{word}: {}", ended.all());
+    }
 }
 
 #[test]
@@ -235,4 +257,12 @@ fn python() {
         "{}",
         refused.all()
     );
+    sh(
+        &author,
+        name,
+        "sed -i 's/parts = asked/parts = len(asked)/' app.py",
+    );
+    sh(&author, name, &build);
+    let call = "open test/stack.yaml";
+    exception_is_told(&author, name, call, &["TypeError", "open, line"]);
 }

@@ -46,6 +46,7 @@ pub fn files(language: Language, kind: Kind) -> Vec<Template> {
             ("package.json", template!("js/package.json.tmpl")),
             (".gitignore", template!("js/gitignore")),
             ("README.md", template!("js/README.md")),
+            ("told.js", template!("js/told.js")),
             match kind {
                 Kind::Source => ("index.js", template!("js/source/index.js")),
                 Kind::Health => ("index.js", template!("js/health/index.js")),
@@ -56,6 +57,7 @@ pub fn files(language: Language, kind: Kind) -> Vec<Template> {
             ("requirements.txt", template!("python/requirements.txt")),
             (".gitignore", template!("python/gitignore")),
             ("README.md", template!("python/README.md")),
+            ("told.py", template!("python/told.py")),
             match kind {
                 Kind::Source => ("app.py", template!("python/source/app.py")),
                 Kind::Health => ("app.py", template!("python/health/app.py")),

@@ -2,7 +2,7 @@
 
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Engine, PoolConcurrencyLimitError, Store, Trap};
-use windlass_sdk::{LogLine, Question};
+use windlass_sdk::{Level, LogLine, Question};
 
 use super::bindings::backend::BackendPluginPre;
 use super::bindings::health::HealthPluginPre;
@@ -139,7 +139,7 @@ impl Compiled {
                 if let Some(question) = question {
                     return RoundEnd::Ask { question, made };
                 }
-                let error = tripped.unwrap_or_else(|| explain(&error, &output, &limits));
+                let error = tripped.unwrap_or_else(|| explain(&error, &output, &logs, &limits));
                 RoundEnd::Failed {
                     error,
                     logs,
@@ -263,7 +263,12 @@ fn missing(interface: &str) -> wasmtime::Result<Result<Output, PluginError>> {
 }
 
 /// wasmtime's error as one of ours.
-fn explain(error: &wasmtime::Error, output: &[u8], limits: &crate::Limits) -> PluginError {
+fn explain(
+    error: &wasmtime::Error,
+    output: &[u8],
+    logs: &[LogLine],
+    limits: &crate::Limits,
+) -> PluginError {
     if error.downcast_ref::<PoolConcurrencyLimitError>().is_some() {
         return PluginError::Busy;
     }
@@ -275,11 +280,8 @@ fn explain(error: &wasmtime::Error, output: &[u8], limits: &crate::Limits) -> Pl
         }
         Some(Trap::StackOverflow) => return PluginError::StackOverflow,
         Some(Trap::UnreachableCodeReached) => {
-            let output = String::from_utf8_lossy(output);
-            if let Some((_, message)) = output.split_once("panicked at ") {
-                return PluginError::Panic {
-                    message: first_chars(message.trim()),
-                };
+            if let Some(message) = last_words(output, logs) {
+                return PluginError::Panic { message };
             }
         }
         _ => {}
@@ -297,6 +299,18 @@ fn explain(error: &wasmtime::Error, output: &[u8], limits: &crate::Limits) -> Pl
     PluginError::Trap {
         message: first_chars(&cause),
     }
+}
+
+/// What a guest said before it gave up: the message of a panic in Rust; else its last error in the log, which is where the
+/// templates of languages put an exception that would leave no other trace.
+fn last_words(output: &[u8], logs: &[LogLine]) -> Option<String> {
+    let output = String::from_utf8_lossy(output);
+    let panic = output.split_once("panicked at ").map(|(_, words)| words);
+    let words = panic.or_else(|| {
+        let last = logs.iter().rfind(|line| line.level == Level::Error);
+        last.map(|line| line.message.as_str())
+    })?;
+    Some(first_chars(words.trim()))
 }
 
 fn first_chars(text: &str) -> String {

@@ -1,17 +1,18 @@
 // How stacks are called in `@SHORT@://BUCKET`, an S3 bucket with a rule for names: TEAM-NAME.
+import { told } from './told.js';
 
-export const plugin = {
+export const plugin = told({
   describe: () => JSON.stringify({
     name: '@NAME@',
     version: '0.1.0',
     summary: 'Buckets with a rule for the names of stacks',
     backends: ['@SHORT@'],
   }),
-};
+});
 
 const refuse = (reason, message) => { throw { 'class': 'invalid', reason, message, details: '{}' }; };
 
-export const backend = {
+export const backend = told({
   open(request) {
     const { stack, project, url } = JSON.parse(request);
     const parts = stack.split('/');
@@ -30,4 +31,4 @@ export const backend = {
     };
   },
   staleLock: (_locks, _holders) => 'keep',
-};
+});

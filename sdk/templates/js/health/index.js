@@ -1,15 +1,16 @@
 // What "healthy" means for a @TYPE@. Keep no state: every call meets a fresh instance.
+import { told } from './told.js';
 
-export const plugin = {
+export const plugin = told({
   describe: () => JSON.stringify({
     name: '@NAME@',
     version: '0.1.0',
     summary: 'Health of a @TYPE@',
     healthKinds: ['example.org/@TYPE@'],
   }),
-};
+});
 
-export const healthCheck = {
+export const healthCheck = told({
   assess(text, _context) {
     const { metadata = {}, status = {} } = JSON.parse(text) ?? {};
     if (status.observedGeneration !== metadata.generation) {
@@ -18,4 +19,4 @@ export const healthCheck = {
     const ready = (status.conditions ?? []).find(({ type }) => type === 'Ready');
     return { status: ready?.status === 'True' ? 'healthy' : 'degraded', message: ready?.message ?? 'not ready' };
   },
-};
+});

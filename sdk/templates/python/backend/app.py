@@ -13,8 +13,11 @@ from wit_world.exports.backend import (
 )
 from wit_world.imports.types import Error, ErrorClass
 
+from told import told
+
 
 class Plugin(exports.Plugin):
+    @told
     def describe(self) -> str:
         return json.dumps({
             "name": "@NAME@",
@@ -25,6 +28,7 @@ class Plugin(exports.Plugin):
 
 
 class Backend(exports.Backend):
+    @told
     def open(self, request: str) -> str:
         asked = json.loads(request)
         parts = asked["stack"].split("/")
@@ -38,6 +42,7 @@ class Backend(exports.Backend):
             "env": {"PULUMI_BACKEND_URL": url},
         })
 
+    @told
     def classify(self, outcome: str) -> Failure:
         ended = json.loads(outcome)
         tail = ended.get("stderrTail") or ""
@@ -47,5 +52,6 @@ class Backend(exports.Backend):
             return Failure(FailureClass_Unavailable(), "BackendUnavailable", message)
         return Failure(FailureClass_Program(), "RunFailed", message)
 
+    @told
     def stale_lock(self, locks: str, holders: str) -> LockVerdict:
         return LockVerdict.KEEP

@@ -5,8 +5,11 @@ import json
 from wit_world import exports
 from wit_world.exports.health_check import Health, HealthStatus
 
+from told import told
+
 
 class Plugin(exports.Plugin):
+    @told
     def describe(self) -> str:
         return json.dumps({
             "name": "@NAME@",
@@ -17,6 +20,7 @@ class Plugin(exports.Plugin):
 
 
 class HealthCheck(exports.HealthCheck):
+    @told
     def assess(self, object: str, context: str) -> Health:
         thing = json.loads(object) or {}
         status = thing.get("status") or {}

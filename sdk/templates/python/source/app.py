@@ -11,8 +11,11 @@ from wit_world.exports.source_provider import Artifact_Files, File, Resolution
 from wit_world.imports import kube
 from wit_world.imports.types import Error, ErrorClass, FieldError, ObjectRef
 
+from told import told
+
 
 class Plugin(exports.Plugin):
+    @told
     def describe(self) -> str:
         return json.dumps({
             "name": "@NAME@",
@@ -28,14 +31,17 @@ def reference(spec: dict) -> ObjectRef:
 
 
 class SourceProvider(exports.SourceProvider):
+    @told
     def validate(self, spec: str) -> list[FieldError]:
         if reference(json.loads(spec)).name:
             return []
         return [FieldError("source.configMap", "spec.source.configMap must name a ConfigMap")]
 
+    @told
     def watches(self, spec: str) -> list[ObjectRef]:
         return [reference(json.loads(spec))]
 
+    @told
     def resolve(self, request: str) -> Resolution:
         wanted = reference(json.loads(request)["spec"])
         text = kube.get(wanted)
