@@ -99,6 +99,7 @@ pub async fn load_file(
         cache_dir: setting.cache.map_or_else(cache_dir, Path::to_owned),
         policy,
         builtins: builtins_beside(file)?,
+        leave_idle: false,
         // One machine, as `local`.
         file_urls: true,
         network: Network {
@@ -193,6 +194,7 @@ async fn host(
         cache_dir: cache_dir(),
         policy,
         builtins,
+        leave_idle: true,
         // One machine, as `local`.
         file_urls: true,
         network: network(),

@@ -96,6 +96,7 @@ fn a_list_shows_what_is_served_and_why_the_rest_is_not() {
         "backend:https",
         "health:pulumi.com/Stack",
         "built in",
+        "not configured",
     ] {
         assert!(good.stdout.contains(text), "{text}: {}", good.stdout);
     }

@@ -420,6 +420,7 @@ async fn plugins(
         cache_dir: config.data_dir.join("code"),
         policy,
         builtins,
+        leave_idle: true,
         file_urls: false,
         network: network(config, api_server),
         threads: 0,

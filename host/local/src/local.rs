@@ -381,6 +381,7 @@ async fn plugins(
         cache_dir: config.data_dir.join("code"),
         policy,
         builtins,
+        leave_idle: true,
         file_urls: true,
         network: network(),
         threads: 0,

@@ -33,6 +33,8 @@ pub struct HostOptions {
     pub cache_dir: PathBuf,
     pub policy: Policy,
     pub builtins: Builtins,
+    /// Built-ins that decide nothing without a configuration are not compiled while they have none.
+    pub leave_idle: bool,
     /// `file:` URLs can be granted: one machine.
     pub file_urls: bool,
     pub network: Network,
@@ -105,6 +107,7 @@ impl PluginHost {
             cache_dir,
             policy,
             builtins,
+            leave_idle,
             file_urls,
             network,
             threads,
@@ -129,6 +132,7 @@ impl PluginHost {
                 cache,
                 builtins,
                 policy,
+                leave_idle,
                 file_urls,
             },
             evaluator: Evaluator {

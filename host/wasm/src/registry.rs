@@ -28,7 +28,7 @@ struct Slot {
     stamp: Option<Stamp>,
     /// What would be served, if nobody else claimed the same: the newest file that loaded.
     loaded: Option<Arc<Plugin>>,
-    /// Why the file that lies there is not served.
+    /// Why the file that lies there is not served; nothing is loaded and nothing is wrong with one that is left idle.
     error: Option<LoadError>,
 }
 
@@ -51,6 +51,8 @@ pub struct PluginStatus {
     /// A version of it is being served (not necessarily the file's).
     pub serving: bool,
     pub builtin: bool,
+    /// A built-in that decides nothing, for the policy has no configuration for it; it is not even compiled.
+    pub idle: bool,
     /// Of the served version.
     pub digest: String,
     pub version: String,
@@ -103,6 +105,12 @@ impl Set {
                 .is_some_and(|old| old.stamp.is_some() && old.stamp == stamp && old.file == file);
             let slot = match old {
                 Some(old) if unchanged => old.clone(),
+                _ if loader.is_idle(&file, &name) => Slot {
+                    file,
+                    stamp,
+                    loaded: None,
+                    error: None,
+                },
                 _ => {
                     let (loaded, error) = match loader.load(&file) {
                         Ok(plugin) => (Some(Arc::new(plugin)), None),
@@ -178,11 +186,13 @@ impl Set {
             .iter()
             .map(|(name, slot)| {
                 let plugin = slot.loaded.as_deref();
+                let idle = slot.loaded.is_none() && slot.error.is_none();
                 PluginStatus {
                     name: name.clone(),
                     file: slot.file.clone(),
                     serving: self.by_name(name).is_some(),
-                    builtin: plugin.is_some_and(|plugin| plugin.builtin),
+                    builtin: idle || plugin.is_some_and(|plugin| plugin.builtin),
+                    idle,
                     digest: plugin
                         .map(|plugin| plugin.digest.clone())
                         .unwrap_or_default(),

@@ -9,19 +9,23 @@ use std::sync::Arc;
 
 use serde_json::json;
 use support::{Table, builtin_dir, builtins, work};
-use windlass_wasm::{HostError, HostOptions, Network, PluginHost, Policy};
+use windlass_wasm::{HostError, HostOptions, LoadError, Network, PluginHost, Policy};
 
-async fn host(plugins: &Path, cache: &Path) -> Result<PluginHost, HostError> {
-    let options = HostOptions {
+fn options(plugins: &Path, cache: &Path) -> HostOptions {
+    HostOptions {
         plugin_dirs: vec![plugins.to_owned()],
         cache_dir: cache.to_owned(),
         policy: Policy::default(),
         builtins: builtins(),
+        leave_idle: false,
         file_urls: true,
         network: Network::default(),
         threads: 1,
-    };
-    PluginHost::new(options, Arc::new(Table::default())).await
+    }
+}
+
+async fn host(plugins: &Path, cache: &Path) -> Result<PluginHost, HostError> {
+    PluginHost::new(options(plugins, cache), Arc::new(Table::default())).await
 }
 
 /// One plugin is enough, and quicker.
@@ -110,4 +114,40 @@ async fn nobody_else_may_enter_the_cache() {
         host(plugins.path(), &cache).await,
         Err(HostError::Cache { .. })
     ));
+}
+
+#[tokio::test]
+async fn what_decides_nothing_without_a_configuration_is_not_compiled() {
+    let (plugins, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let cache = cache.path().join("cache");
+    let file = plugins.path().join("health-lua.wasm");
+    std::fs::copy(builtin_dir().join("health-lua.wasm"), &file).unwrap();
+    let new = async |cache: &Path, policy: Policy| {
+        let options = HostOptions {
+            leave_idle: true,
+            policy,
+            ..options(plugins.path(), cache)
+        };
+        let host = PluginHost::new(options, Arc::new(Table::default())).await;
+        host.unwrap().list().remove(0)
+    };
+    let idle = new(&cache, Policy::default()).await;
+    assert!(idle.idle && idle.builtin && !idle.serving && idle.error.is_none());
+    let codes = std::fs::read_dir(&cache).unwrap().filter(|entry| {
+        let name = entry.as_ref().unwrap().file_name();
+        name.to_str().unwrap().ends_with(".code")
+    });
+    assert_eq!(codes.count(), 0);
+
+    // With one it is compiled as any other. The code is the other tests' too.
+    let config = json!({"plugins": {"health-lua": {"config": {}}}});
+    let configured = serde_json::from_value(config).unwrap();
+    let served = new(&builtin_dir().join("code-cache"), configured).await;
+    assert!(served.serving && !served.idle, "{served:?}");
+
+    // Whatever else bears its name is refused as ever.
+    std::fs::copy(builtin_dir().join("health-argocd.wasm"), &file).unwrap();
+    let other = new(&cache, Policy::default()).await;
+    assert!(!other.idle);
+    assert!(matches!(other.error, Some(LoadError::BuiltinName { .. })));
 }

@@ -129,6 +129,7 @@ async fn host_with(
         cache_dir: cache.to_owned(),
         policy,
         builtins: Builtins(digests),
+        leave_idle: false,
         file_urls: true,
         network: Network::default(),
         threads: 0,

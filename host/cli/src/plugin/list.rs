@@ -47,6 +47,7 @@ fn rows(plugins: &[PluginStatus]) -> String {
             (true, None) if plugin.builtin => ("built in", Color::Green),
             (true, None) => ("served", Color::Green),
             (true, Some(_)) => ("older version", Color::Yellow),
+            (false, None) if plugin.idle => ("not configured", Color::DarkGrey),
             (false, _) => ("refused", Color::Red),
         };
         table.add_row(vec![
@@ -78,6 +79,7 @@ pub fn status_json(status: &PluginStatus) -> Value {
         file,
         serving,
         builtin,
+        idle,
         digest,
         version,
         summary,
@@ -87,7 +89,7 @@ pub fn status_json(status: &PluginStatus) -> Value {
         error,
     } = status;
     json!({
-        "name": name, "file": file, "serving": serving, "builtin": builtin, "digest": digest,
+        "name": name, "file": file, "serving": serving, "builtin": builtin, "idle": idle, "digest": digest,
         "version": version, "summary": summary, "provides": claims, "cached": cached, "paused": paused,
         "error": error.as_ref().map(|error| json!({
             "reason": error.reason(), "message": error.to_string(), "advice": plugins::advice(error),

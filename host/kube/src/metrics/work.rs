@@ -153,7 +153,8 @@ fn evaluations(encoder: &mut DescriptorEncoder, plugins: &PluginHost) -> Result<
 }
 
 fn plugins(encoder: &mut DescriptorEncoder, plugins: &PluginHost) -> Result<(), Error> {
-    let list = plugins.list();
+    let mut list = plugins.list();
+    list.retain(|plugin| !plugin.idle);
     let flag = |set: bool| f64::from(u8::from(set));
     gauges(
         encoder,

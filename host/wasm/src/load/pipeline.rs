@@ -57,11 +57,26 @@ pub struct Loader {
     pub cache: CodeCache,
     pub builtins: Builtins,
     pub policy: Policy,
+    /// Whether what would decide nothing is left alone.
+    pub leave_idle: bool,
     /// Whether `file:` URLs can be granted at all.
     pub file_urls: bool,
 }
 
 impl Loader {
+    /// Whether a file is a built-in that would decide nothing as things are, so that there is no need to compile it.
+    pub fn is_idle(&self, path: &Path, name: &str) -> bool {
+        let policy = self.policy.plugins.get(name);
+        if !self.leave_idle || policy.is_some_and(|policy| policy.config.is_some()) {
+            return false;
+        }
+        let Some(known) = self.builtins.idle_without_config(name) else {
+            return false;
+        };
+        let bytes = read(path, Limits::CEILING.file_bytes);
+        bytes.is_ok_and(|bytes| digest(&bytes) == known)
+    }
+
     /// Loads one file. Blocks for as long as a compilation takes.
     ///
     /// # Errors

@@ -253,6 +253,7 @@ pub async fn host(
         cache_dir: builtin_dir().join("code-cache"),
         policy,
         builtins: builtins(),
+        leave_idle: false,
         file_urls: true,
         network,
         threads: 2,
