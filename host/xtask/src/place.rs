@@ -85,6 +85,11 @@ impl Place {
         self.root.join("tests/tools/lua-oracle")
     }
 
+    /// The Go module of the program that evaluates rules as Prometheus does.
+    pub fn promql_module(&self) -> PathBuf {
+        self.root.join("tests/tools/promql-oracle")
+    }
+
     /// The Go module that pins Helm.
     pub fn helm_module(&self) -> PathBuf {
         self.root.join("tests/tools/helm")

@@ -46,6 +46,7 @@ impl Ring {
                 Group::Flux,
                 Group::Argocd,
                 Group::Helm,
+                Group::Promql,
             ],
             Self::Node => &[Group::Pulumi, Group::K8s, Group::Helm, Group::Node],
         }

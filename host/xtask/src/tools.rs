@@ -15,7 +15,7 @@ use crate::node_packages;
 use crate::place::Place;
 use crate::process::{capture, find_on_path, spelled};
 use crate::version::Version;
-use crate::{argocd_tools, flux_tools, helm_tools, k8s_tools, lua_tools};
+use crate::{argocd_tools, flux_tools, helm_tools, k8s_tools, oracle_tools};
 
 /// The oldest CLI that we accept from PATH. The agent takes older ones, but tests compare with what
 /// the pinned one prints; this leaves a little room below it. No version in between has been tried.
@@ -55,6 +55,8 @@ pub enum Group {
     Flux,
     /// Argo CD's interpreter of health scripts.
     Lua,
+    /// Prometheus' queries and rules.
+    Promql,
     /// Helm.
     Helm,
     /// Argo CD; if it is named, Redis too.
@@ -65,8 +67,9 @@ pub enum Group {
 
 impl Group {
     /// All of them, in the order in which they are made.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Lua,
+        Self::Promql,
         Self::Pulumi,
         Self::K8s,
         Self::Flux,
@@ -84,6 +87,7 @@ impl Group {
             Self::Argocd,
             Self::Helm,
             Self::Lua,
+            Self::Promql,
         ];
         if node_packages::obstacle().is_none() {
             groups.push(Self::Node);
@@ -125,7 +129,8 @@ pub fn make(place: &Place, groups: &[Group], pinned: bool) -> Result<()> {
             Group::Pulumi => pulumi(place, &folder, pinned)?,
             Group::K8s => k8s_tools::control_plane(place, &folder)?,
             Group::Flux => flux_tools::make(place, &folder)?,
-            Group::Lua => lua_tools::make(place, &folder)?,
+            Group::Lua => oracle_tools::lua(place, &folder)?,
+            Group::Promql => oracle_tools::promql(place, &folder)?,
             Group::Helm => helm_tools::make(place, &folder)?,
             Group::Argocd => argocd_tools::make(place, &folder)?,
             Group::Node => k8s_tools::node(place, &folder)?,

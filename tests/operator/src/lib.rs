@@ -18,6 +18,7 @@ pub mod argocd;
 pub mod backend;
 pub mod history;
 pub mod manual;
+pub mod promql;
 pub mod real;
 pub mod replica;
 pub mod stacks;

@@ -1,7 +1,7 @@
 //! The chart: what it makes of values, as a real API server takes it, and which values it refuses.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeSet;
+mod monitoring;
 
 use pretty_assertions::assert_eq;
 use serde_json::Value;
@@ -9,22 +9,6 @@ use windlass_cluster::{ControlPlane, FakeKubelet, Image, Images, KubeletOptions}
 use windlass_e2e::world::workspace_root;
 use windlass_operator::helm::{chart, helm, is_there};
 use windlass_operator::manual::{Manual, typed};
-
-/// What the definitions of the Prometheus operator hold, which are not there: `ServiceMonitor.spec`, its endpoints, and
-/// the rules of a `PrometheusRule`, as far as the chart uses them.
-const MONITOR: [&str; 3] = ["selector", "namespaceSelector", "endpoints"];
-const ENDPOINT: [&str; 9] = [
-    "port",
-    "path",
-    "honorLabels",
-    "interval",
-    "scrapeTimeout",
-    "scheme",
-    "tlsConfig",
-    "bearerTokenFile",
-    "metricRelabelings",
-];
-const RULE: [&str; 5] = ["alert", "expr", "for", "labels", "annotations"];
 
 /// The manifests that come of values.
 async fn rendered(plane: &ControlPlane, arguments: &[&str]) -> Vec<Value> {
@@ -63,20 +47,15 @@ fn of_kind<'a>(all: &'a [Value], kind: &str) -> Vec<&'a Value> {
     all.iter().filter(|object| object["kind"] == kind).collect()
 }
 
-fn keys(object: &Value) -> Vec<&str> {
-    object
-        .as_object()
-        .unwrap()
-        .keys()
-        .map(String::as_str)
-        .collect()
-}
-
-/// Has the API server take everything, strictly, without keeping it; gives its warnings.
+/// Has the API server take everything whose kind it knows, strictly, without keeping it; gives its warnings.
 async fn taken(plane: &ControlPlane, all: &[Value]) -> String {
     let mut all = all.to_vec();
     all.retain(|object| !is_of_prometheus(object));
     assert!(all.len() > 5, "{}", all.len());
+    dry_run(plane, &all).await
+}
+
+async fn dry_run(plane: &ControlPlane, all: &[Value]) -> String {
     let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": all}).to_string();
     let apply = [
         "apply",
@@ -260,135 +239,4 @@ async fn a_value_that_is_wrong_is_named() {
         output.status.success() && !said.contains("[WARNING]"),
         "{said}"
     );
-}
-
-/// The names of metrics that a query asks for: words that are neither functions nor keywords nor inside braces, quotes or
-/// lists of labels.
-fn asked(query: &str) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    let mut rest = query;
-    let (mut word, mut braces) = (String::new(), 0);
-    // What follows `by` is a list of labels.
-    let mut labels = false;
-    loop {
-        let next = rest.chars().next();
-        rest = next.map_or("", |c| &rest[c.len_utf8()..]);
-        if let Some(c) = next.filter(|c| c.is_ascii_alphanumeric() || *c == '_') {
-            word.push(c);
-            continue;
-        }
-        let begins = word.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
-        let after = rest.trim_start();
-        let function =
-            next == Some('(') || after.starts_with("by ") || after.starts_with("without ");
-        if word == "by" || word == "without" {
-            labels = true;
-        } else if begins && !function && !labels && braces == 0 && word != "or" && word != "and" {
-            names.insert(std::mem::take(&mut word));
-        }
-        word.clear();
-        match next {
-            None => break,
-            Some('{' | '[') => braces += 1,
-            Some('}' | ']') => braces -= 1,
-            Some(')') => labels = false,
-            _ => {}
-        }
-    }
-    for pair in ["()", "{}", "[]"] {
-        let count = |index: usize| query.matches(&pair[index..=index]).count();
-        assert_eq!(count(0), count(1), "{query}");
-    }
-    names
-}
-
-#[test]
-fn names_are_told_from_functions_and_labels() {
-    let query = "histogram_quantile(0.9, sum by (le, verb) (rate(a_bucket{x=~\"b|c\"}[5m]))) or max(d) > 0.05";
-    assert_eq!(
-        asked(query).into_iter().collect::<Vec<_>>(),
-        ["a_bucket", "d"]
-    );
-}
-
-/// The names of the operator's metrics, as its sources have them.
-fn exposed() -> BTreeSet<String> {
-    let folder = workspace_root().join("host/kube/src/metrics");
-    let mut names = BTreeSet::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
-        let quoted = text.split('"').skip(1).step_by(2);
-        names.extend(quoted.map(str::to_owned));
-    }
-    names
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn alerts_and_dashboards_ask_for_metrics_that_there_are() {
-    if is_there().is_none() {
-        return;
-    }
-    let Some(plane) = ControlPlane::shared().await else {
-        return;
-    };
-    let all = rendered(plane, &["--values", &file("everything.yaml")]).await;
-    let monitor = of_kind(&all, "ServiceMonitor")[0];
-    let spec = &monitor["spec"];
-    for key in keys(spec) {
-        assert!(MONITOR.contains(&key) || key == "targetLabels", "{key}");
-    }
-    let endpoint = &spec["endpoints"][0];
-    assert_eq!(
-        keys(endpoint).iter().find(|key| !ENDPOINT.contains(key)),
-        None
-    );
-    assert_eq!(endpoint["scheme"], "https");
-    assert_eq!(
-        endpoint["port"],
-        of_kind(&all, "Service")[0]["spec"]["ports"][1]["name"]
-    );
-    assert_eq!(
-        spec["selector"]["matchLabels"],
-        of_kind(&all, "Service")[0]["spec"]["selector"]
-    );
-
-    let mut queries = Vec::new();
-    let rules = of_kind(&all, "PrometheusRule")[0]["spec"]["groups"][0]["rules"].clone();
-    for rule in rules.as_array().unwrap() {
-        assert_eq!(keys(rule).iter().find(|key| !RULE.contains(key)), None);
-        assert_eq!(rule["labels"]["team"], "platform");
-        assert!(
-            rule["labels"]["severity"].is_string()
-                && rule["annotations"]["description"].is_string()
-        );
-        assert_ne!(rule["alert"], "WindlassRunsAtTheLimit", "it is disabled");
-        queries.push(rule["expr"].as_str().unwrap().to_owned());
-    }
-    let board = of_kind(&all, "ConfigMap");
-    let board = board
-        .iter()
-        .find_map(|map| map["data"]["windlass.json"].as_str());
-    let board: Value = serde_json::from_str(board.unwrap()).unwrap();
-    for panel in board["panels"].as_array().unwrap() {
-        let targets = panel["targets"].as_array().unwrap();
-        queries.extend(
-            targets
-                .iter()
-                .map(|target| target["expr"].as_str().unwrap().to_owned()),
-        );
-    }
-    assert!(queries.len() > 25, "{}", queries.len());
-    let exposed = exposed();
-    for query in queries {
-        let names = asked(&query);
-        assert!(!names.is_empty(), "{query}");
-        for name in names {
-            let suffixes = ["_total", "_bucket", "_count", "_sum"];
-            let base = suffixes.iter().find_map(|suffix| name.strip_suffix(suffix));
-            assert!(
-                exposed.contains(base.unwrap_or(&name)),
-                "{query}: no metric {name}"
-            );
-        }
-    }
 }
