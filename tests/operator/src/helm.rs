@@ -5,8 +5,9 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use windlass_cluster::node::image;
+use windlass_cluster::node::{Layer, NodeImage, image};
 use windlass_cluster::{ControlPlane, Options, RealNode, skip, tools_folder};
+use windlass_e2e::components::example;
 use windlass_e2e::world::workspace_root;
 
 use crate::manual::{at_home, typed};
@@ -18,6 +19,9 @@ pub const REPOSITORY: &str = "windlass/windlass";
 pub const TAGS: [&str; 2] = ["one", "two"];
 /// The namespace of releases, as the manual has it.
 pub const NAMESPACE: &str = "pulumi-kubernetes-operator";
+/// An image that users make of a plugin, and the plugin in it.
+pub const PLUGINS_IMAGE: &str = "test.example/plugins:1";
+pub const OF_IMAGE: &str = "source-oci";
 /// A name of the API server that its certificate has.
 const API_SERVER: &str = "kubernetes.default.svc";
 
@@ -67,8 +71,9 @@ impl Operator<RealNode> {
             ..Options::default()
         };
         let plane = ControlPlane::start_with(options).await?;
-        let images = image::usual(crate::AGENT_IMAGE, PULUMI_IMAGE, &[provider])
+        let mut images = image::usual(crate::AGENT_IMAGE, PULUMI_IMAGE, &[provider])
             .unwrap_or_else(|error| panic!("no images: {error}"));
+        images.push(plugins_image().await);
         let archive = plane.folder().join("windlass.oci.tar");
         let (made, node) = tokio::join!(operator_image(&archive), RealNode::start(&plane, images));
         let node = node?;
@@ -165,6 +170,23 @@ async fn operator_image(archive: &Path) -> Option<()> {
     }
     assert!(output.status.success(), "{said}");
     Some(())
+}
+
+/// An example of the SDK as a component.
+pub async fn example_of(plugin: &str) -> PathBuf {
+    let plugin = plugin.to_owned();
+    let built = tokio::task::spawn_blocking(move || example(&plugin));
+    built.await.expect("it is built")
+}
+
+/// Something with a shell, and a plugin where the chart expects it.
+async fn plugins_image() -> NodeImage {
+    let file = format!("/plugins/{OF_IMAGE}.wasm");
+    let plugin = Layer::default().program(&file, &example_of(OF_IMAGE).await);
+    let base = Layer::base();
+    let layers =
+        [base, plugin].map(|layer| layer.unwrap_or_else(|error| panic!("no image: {error}")));
+    NodeImage::new(PLUGINS_IMAGE, &layers)
 }
 
 /// Makes the operator's image known to a node, under both of its tags.

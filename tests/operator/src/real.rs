@@ -35,28 +35,30 @@ impl Operator<RealNode> {
     /// Makes the namespace of the Stacks what those of the node's tests are: restricted, with a claim to their state.
     pub(crate) async fn furnish(&mut self) {
         self.volume = CLAIM;
-        self.apply(&self.claim()).await;
+        let claim = self.volume_of_state("state", &self.namespace, "ReadWriteMany");
+        self.apply(&claim).await;
         let namespace = self.namespace.clone();
         let restricted = "pod-security.kubernetes.io/enforce=restricted";
         self.kubectl(&["label", "namespace", &namespace, restricted])
             .await;
     }
 
-    /// The volume of the state, and the claim that the pods have to it.
-    fn claim(&self) -> String {
+    /// A claim of this name to the folder of the state, and its volume.
+    pub fn volume_of_state(&self, name: &str, namespace: &str, mode: &str) -> String {
         let size = json!({"storage": "1Gi"});
         let volume = json!({
-            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "state"},
+            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
             "spec": {
-                "capacity": size, "accessModes": ["ReadWriteMany"], "storageClassName": "",
+                "capacity": size, "accessModes": [mode], "storageClassName": "",
                 "hostPath": {"path": self.state()},
-                "claimRef": {"name": "state", "namespace": self.namespace},
+                "claimRef": {"name": name, "namespace": namespace},
             },
         });
         let claim = json!({
-            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "state"},
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "namespace": namespace},
             "spec": {
-                "accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": "state",
+                "accessModes": [mode], "storageClassName": "", "volumeName": name,
                 "resources": {"requests": size},
             },
         });

@@ -2,26 +2,21 @@
 //! container as its users have it.
 #![allow(clippy::unwrap_used)]
 
+mod plugins;
+
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use pretty_assertions::assert_eq;
-use reqwest::StatusCode;
 use serde_json::{Value, json};
 use windlass_cluster::RealNode;
-use windlass_e2e::components::example;
-use windlass_operator::exposition::parse;
 use windlass_operator::helm::{NAMESPACE, TAGS};
 use windlass_operator::manual::Manual;
 use windlass_operator::{Operator, is_ready};
 
 type OnNode = Operator<RealNode>;
 
-/// Where the manual has Prometheus.
-const MONITORING: &str = "monitoring";
-/// The plugin that the second release has.
-const PLUGIN: &str = "source-s3";
 /// How long anything may take that is a matter of seconds.
 const LIMIT: Duration = Duration::from_secs(90);
 /// A field of Stacks that an older definition lacks.
@@ -60,10 +55,8 @@ async fn pods(operator: &OnNode) -> Vec<Value> {
 }
 
 /// Installs the release; the definitions are there, and of what put them there nothing is left.
-async fn install(operator: &OnNode, command: &str) {
-    let said = operator
-        .typed_with(command, &operator.values(TAGS[0]))
-        .await;
+async fn install(operator: &OnNode, command: &str, values: &Value) {
+    let said = operator.typed_with(command, values).await;
     assert!(said.contains("looks after every namespace"), "{said}");
     let pods = pods(operator).await;
     assert_eq!(pods.len(), 1);
@@ -87,25 +80,11 @@ async fn install(operator: &OnNode, command: &str) {
     assert!(labelled.status.success() && said.is_empty(), "{said}");
 }
 
-/// What the second release has that the first one has not: a second replica, a budget, a plugin in a ConfigMap.
-async fn wider(operator: &OnNode, [configmap, policy]: [&str; 2]) -> Value {
-    let file = tokio::task::spawn_blocking(|| example(PLUGIN));
-    let file = file.await.unwrap().display().to_string();
-    let named = |line: &str| line.replace("PLUGIN", PLUGIN).replace("FILE", &file);
-    operator.typed(&named(configmap)).await;
-    let policy = operator.typed(&named(policy)).await;
-    let policy: Value = serde_saphyr::from_str(&policy).unwrap();
-    let mut values = operator.values(TAGS[1]);
-    let more = json!({
-        "replicaCount": 2,
-        "podDisruptionBudget": {"enabled": true},
-        "plugins": [{"name": "own", "configMap": "plugins"}],
-        "policy": policy,
-    });
-    values
-        .as_object_mut()
-        .unwrap()
-        .extend(more.as_object().unwrap().clone());
+/// The values of a release with something more than what nothing runs here without.
+fn values(operator: &OnNode, tag: &str, more: &Value) -> Value {
+    let mut values = operator.values(tag);
+    let more = more.as_object().unwrap().clone();
+    values.as_object_mut().unwrap().extend(more);
     values
 }
 
@@ -172,45 +151,17 @@ async fn drain(operator: &OnNode) {
     eprintln!("another leads after {:?}", begun.elapsed());
 }
 
-/// A token of a service account beside the release.
-async fn token(operator: &OnNode, account: &str) -> String {
-    let create = ["-n", MONITORING, "create", "token", account];
-    operator.kubectl(&create).await.trim().to_owned()
+/// Makes the definitions older than this version.
+async fn age_definitions(operator: &OnNode) {
+    let remove = json!([{"op": "remove", "path": NEWER}]).to_string();
+    let crd = ["patch", "crd", "stacks.pulumi.com", "--type=json", "-p"];
+    operator.kubectl(&[&crd[..], &[&remove]].concat()).await;
+    assert!(!definitions_are_current(operator).await);
 }
 
-/// Each pod serves its metrics to who may read them and to nobody else; by them it serves the plugin.
-async fn scraped(operator: &OnNode, binding: &str) {
-    operator.kubectl(&["create", "namespace", MONITORING]).await;
-    for account in ["prometheus", "stranger"] {
-        let create = ["-n", MONITORING, "create", "serviceaccount", account];
-        operator.kubectl(&create).await;
-    }
-    operator.typed(binding).await;
-    let client = reqwest::Client::builder()
-        .tls_danger_accept_invalid_certs(true)
-        .no_proxy()
-        .timeout(LIMIT)
-        .build()
-        .unwrap();
-    let (prometheus, stranger) = (
-        token(operator, "prometheus").await,
-        token(operator, "stranger").await,
-    );
-    // One of them is new: the last one was evicted.
-    rolled_out(operator).await;
-    let pods = pods(operator).await;
-    assert_eq!(pods.len(), 2);
-    for pod in pods {
-        let address = pod["status"]["podIP"].as_str().unwrap();
-        let url = format!("https://{address}:8383/metrics");
-        let get = async |token: &str| client.get(&url).bearer_auth(token).send().await.unwrap();
-        assert_eq!(get(&stranger).await.status(), StatusCode::FORBIDDEN);
-        let answer = get(&prometheus).await;
-        assert_eq!(answer.status(), StatusCode::OK);
-        let samples = parse(&answer.text().await.unwrap()).unwrap();
-        let serving = format!("windlass_plugin_serving{{plugin=\"{PLUGIN}\"}}");
-        assert_eq!(samples.get(&serving), Some(&1.0), "{samples:#?}");
-    }
+async fn definitions_are_current(operator: &OnNode) -> bool {
+    let crd = kubectl(operator, &["get", "crd", "stacks.pulumi.com"]).await;
+    crd.pointer(NEWER).is_some_and(Value::is_object)
 }
 
 /// A run that begins before an upgrade ends after it, under the new operator, and is the only one.
@@ -222,14 +173,10 @@ async fn upgrade(operator: &OnNode, command: &str, values: &Value) {
     operator.patch("stack", "held", &config.to_string()).await;
     operator.operated("held", "update-begun", 1).await;
 
-    // The definitions are older than the next version.
-    let remove = json!([{"op": "remove", "path": NEWER}]).to_string();
-    let crd = ["patch", "crd", "stacks.pulumi.com", "--type=json", "-p"];
-    operator.kubectl(&[&crd[..], &[&remove]].concat()).await;
+    age_definitions(operator).await;
     let before = pods(operator).await[0]["metadata"]["name"].clone();
     operator.typed_with(command, values).await;
-    let crd = kubectl(operator, &["get", "crd", "stacks.pulumi.com"]).await;
-    assert!(!crd.pointer(NEWER).unwrap_or(&Value::Null).is_null());
+    assert!(definitions_are_current(operator).await);
     rolled_out(operator).await;
     let after = pods(operator).await;
     assert_eq!(after.len(), 2);
@@ -287,7 +234,7 @@ async fn rollback(operator: &OnNode, command: &str) {
 }
 
 /// Nothing of the users' goes with the release; a Stack that is deleted without an operator waits for the next one.
-async fn uninstall(operator: &OnNode, command: &str, install: &str) {
+async fn uninstall(operator: &OnNode, command: &str) {
     let patch = json!({"spec": {"destroyOnFinalize": true}}).to_string();
     operator.patch("stack", "held", &patch).await;
     operator.ready("held").await;
@@ -320,10 +267,24 @@ async fn uninstall(operator: &OnNode, command: &str, install: &str) {
             !left.contains(r#""app.kubernetes.io/part-of":"windlass""#)
         })
         .await;
+}
 
-    operator
-        .typed_with(install, &operator.values(TAGS[1]))
-        .await;
+/// A release that looks after one namespace and has no right beyond it ends what the one before left.
+async fn namespaced(operator: &OnNode, definitions: &str, install: &str) {
+    age_definitions(operator).await;
+    operator.typed(definitions).await;
+    assert!(definitions_are_current(operator).await);
+    let mut values = operator.values(TAGS[1]);
+    values["watchNamespaces"] = json!([operator.namespace]);
+    values["rbac"] = json!({"createClusterRole": false, "createClusterAggregationRoles": false});
+    values["crds"] = json!({"install": false});
+    values["controller"]["metricsSecure"] = json!(false);
+    let said = operator.typed_with(install, &values).await;
+    assert!(said.contains(&operator.namespace), "{said}");
+    let label = "app.kubernetes.io/part-of=windlass";
+    let of_cluster = ["get", "clusterroles,clusterrolebindings", "-l", label];
+    let made = kubectl(operator, &of_cluster).await;
+    assert_eq!(made["items"], json!([]));
     operator.gone("stack", "held").await;
     assert_eq!(operator.resources("held").unwrap(), [""; 0]);
 }
@@ -336,7 +297,7 @@ async fn a_release_is_installed_upgraded_rolled_back_and_uninstalled() {
     };
     eprintln!("node and images: {:?}", begun.elapsed());
     let mut manual = Manual::read("deploy/README.md");
-    let [first, configmap, policy] = manual.below("Install");
+    let [first, definitions, configmap, policy] = manual.below("Install");
     let [second, back] = manual.below("Upgrade");
     let [gone] = manual.below("Uninstall");
     let operating: [String; 5] = manual.below("Operate");
@@ -347,19 +308,29 @@ async fn a_release_is_installed_upgraded_rolled_back_and_uninstalled() {
     let whole = async {
         let begun = Instant::now();
         let part = |name: &str| eprintln!("{name}: done after {:?}", begun.elapsed());
-        install(operator, &first).await;
+        let about_plugins = [configmap.as_str(), policy.as_str()];
+        let more = plugins::of_image(operator, about_plugins).await;
+        install(operator, &first, &values(operator, TAGS[0], &more)).await;
         part("install");
-        let values = wider(operator, [&configmap, &policy]).await;
-        upgrade(operator, &second, &values).await;
+        plugins::bind(operator, binding).await;
+        plugins::are_served(operator, 1, &["source-oci"]).await;
+        let mut more = plugins::of_configmap_and_claim(operator, about_plugins).await;
+        more["replicaCount"] = 2.into();
+        more["podDisruptionBudget"] = json!({"enabled": true});
+        upgrade(operator, &second, &values(operator, TAGS[1], &more)).await;
         part("upgrade");
-        scraped(operator, binding).await;
+        // One of them is new: the last one was evicted.
+        rolled_out(operator).await;
+        plugins::are_served(operator, 2, &["source-oci", "source-s3"]).await;
         part("scrape");
         operate(operator, day).await;
         part("operate");
         rollback(operator, &back).await;
         part("rollback");
-        uninstall(operator, &gone, &first).await;
+        uninstall(operator, &gone).await;
         part("uninstall");
+        namespaced(operator, &definitions, &first).await;
+        part("namespaced");
     };
     if let Err(failed) = AssertUnwindSafe(whole).catch_unwind().await {
         eprintln!("{}", operator.of_pods().await);
