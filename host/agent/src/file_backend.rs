@@ -3,6 +3,8 @@
 //! Every function answers `None` when it cannot tell (another backend, a compressed or foreign file); the caller then
 //! asks the CLI.
 
+mod torn;
+
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;

@@ -2,49 +2,16 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "common/slow.rs"]
+mod slow;
 #[path = "common/things.rs"]
 mod things;
 
-use std::path::Path;
-use std::process::Command;
-
 use common::{Bench, ended, is_busy, provider, run, tools, until};
+use slow::{begun, cli_pid, kill, slow};
 use things::{count, things};
-use windlass_agent::{AgentClient, Started};
-use windlass_api::run::{InterruptCause, Operation, RunRequest, RunState};
-
-/// A program whose second resource takes a while, and the log of its provider.
-fn slow(bench: &Bench, ms: u32) -> std::path::PathBuf {
-    let log = bench.path("log");
-    let quick = format!("logFile: {}", log.display());
-    let long = format!("logFile: {}\nsleepMs: {ms}", log.display());
-    bench.program(
-        "slow",
-        &things("slow", &[("quick", &quick), ("long", &long)]),
-    );
-    log
-}
-
-async fn begun(client: &AgentClient, request: &RunRequest, log: &Path, line: &str) {
-    assert_eq!(client.start_run(request).await.unwrap(), Started::New);
-    until(line, || count(log, line) > 0).await;
-}
-
-fn kill(pid: &str, signal: &str) {
-    assert!(
-        Command::new("kill")
-            .args([signal, pid])
-            .status()
-            .unwrap()
-            .success()
-    );
-}
-
-fn cli_pid(bench: &Bench, id: &str) -> String {
-    let file = bench.path(&format!("state/runs/{id}/cli.json"));
-    let cli: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
-    cli["pid"].to_string()
-}
+use windlass_agent::Started;
+use windlass_api::run::{InterruptCause, Operation, RunState};
 
 fn alive(pid: &str) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|s| !s.contains(") Z "))
@@ -260,57 +227,6 @@ async fn a_run_outlives_its_agent() {
 }
 
 #[tokio::test]
-async fn a_killed_cli_is_lost_and_its_lock_goes_once() {
-    let (Some(tools), Some(provider)) = (tools(), provider()) else {
-        return;
-    };
-    let mut bench = Bench::with_provider(&tools, &provider);
-    let log = slow(&bench, 8_000);
-    let client = bench.start().await;
-    begun(
-        &client,
-        &bench.request("l-1", Operation::Up, "slow"),
-        &log,
-        "create-begun long",
-    )
-    .await;
-    let cli = cli_pid(&bench, "l-1");
-    kill(&cli, "-KILL");
-    let lost = ended(&client, "l-1").await;
-    let failure = lost.failure.unwrap();
-    assert_eq!(
-        (lost.state, failure.signal),
-        (RunState::Lost, Some(9)),
-        "{}",
-        lost.message
-    );
-    assert_eq!(failure.locks.len(), 1);
-    assert_eq!(failure.locks[0].pid.to_string(), cli);
-    // The plugin that was left is gone before the result is told.
-    assert_eq!(count(&log, "create long"), 0);
-
-    slow(&bench, 0);
-    let locked = run(&client, &bench.request("l-2", Operation::Up, "slow")).await;
-    assert_eq!(
-        (locked.state, locked.reached_engine),
-        (RunState::Failed, false)
-    );
-    let seen = locked.failure.unwrap().locks;
-    assert_eq!(
-        (seen.len(), &seen[0].id),
-        (1, &failure.locks[0].id),
-        "{}",
-        locked.message
-    );
-
-    let mut freed = bench.request("l-3", Operation::Up, "slow");
-    freed.release_locks = vec![seen[0].id.clone(), "another.json".into()];
-    let freed = run(&client, &freed).await;
-    assert_eq!(freed.state, RunState::Succeeded, "{freed:?}");
-    assert_eq!((bench.locks("slow"), count(&log, "create long")), (0, 1));
-}
-
-#[tokio::test]
 async fn a_killed_supervisor_does_not_lose_the_outcome() {
     let (Some(tools), Some(provider)) = (tools(), provider()) else {
         return;
@@ -333,62 +249,5 @@ async fn a_killed_supervisor_does_not_lose_the_outcome() {
         (result.state, result.resources),
         (RunState::Succeeded, Some(2)),
         "{result:?}"
-    );
-}
-
-#[tokio::test]
-async fn a_backend_that_is_not_read_is_asked_by_the_cli() {
-    let (Some(tools), Some(provider)) = (tools(), provider()) else {
-        return;
-    };
-    let mut bench = Bench::with_provider(&tools, &provider);
-    let log = slow(&bench, 8_000);
-    let client = bench.start().await;
-    // A relative URL: the agent does not read such a backend, as it does not read a bucket. The link is for the one
-    // command that runs elsewhere.
-    std::os::unix::fs::symlink(bench.path("backend"), bench.path("state/runs/backend")).unwrap();
-    let request = |id: &str, operation| {
-        let mut request = bench.request(id, operation, "slow");
-        request
-            .env
-            .insert("PULUMI_BACKEND_URL".into(), "file://./../../backend".into());
-        request
-    };
-    begun(
-        &client,
-        &request("r-1", Operation::Up),
-        &log,
-        "create-begun long",
-    )
-    .await;
-    kill(&cli_pid(&bench, "r-1"), "-KILL");
-    let lost = ended(&client, "r-1").await;
-    assert_eq!(
-        (lost.state, bench.locks("slow")),
-        (RunState::Lost, 1),
-        "{lost:?}"
-    );
-    slow(&bench, 0);
-    let locked = run(&client, &request("r-2", Operation::Up)).await;
-    let locks = locked.failure.unwrap().locks;
-    assert_eq!(
-        (locked.state, locks.len()),
-        (RunState::Failed, 1),
-        "{}",
-        locked.message
-    );
-    let mut other = request("r-3", Operation::Up);
-    other.release_locks = vec!["another.json".into()];
-    assert_eq!(
-        (run(&client, &other).await.state, bench.locks("slow")),
-        (RunState::Failed, 1)
-    );
-    let mut freed = request("r-4", Operation::Up);
-    freed.release_locks = vec![locks[0].id.clone()];
-    let freed = run(&client, &freed).await;
-    assert_eq!(
-        (freed.state, bench.locks("slow"), freed.resources),
-        (RunState::Succeeded, 0, Some(2)),
-        "{freed:?}"
     );
 }

@@ -133,6 +133,7 @@ async fn operate(
             tracing::warn!("a person in the pod may not find the stack: {e}");
         }
     }
+    prepare::mend_backend(context);
     prepare::release_locks(context)?;
     prepare::write_settings(context).await?;
     sealed::note(context);

@@ -44,6 +44,21 @@ async fn say(
     }
 }
 
+/// Takes away what a killed CLI left half made in a directory backend: the next one would fail on it.
+pub fn mend_backend(context: &Context) {
+    let Some(stack) = &context.file_stack else {
+        return;
+    };
+    match stack.mend() {
+        Ok(files) => files.iter().for_each(|file| {
+            let file = file.display();
+            tracing::info!(%file, "took away what a killed CLI left half made");
+        }),
+        // The CLI will say what it cannot do with it.
+        Err(e) => tracing::warn!("what a killed CLI left half made cannot be taken away: {e}"),
+    }
+}
+
 /// Takes away the locks that the adapter judged stale, each only if it still stands.
 pub fn release_locks(context: &Context) -> Result<(), RunError> {
     let Some(stack) = &context.file_stack else {
