@@ -45,6 +45,7 @@ pub fn make_for(place: &Place, machine: &str) -> Result<PathBuf> {
     reproducible::of_rust(&mut build, place);
     build.env(cross::flags_variable(&target), flags);
     run(&mut build)?;
-    let folder = place.target.join(target).join("release");
-    Ok(folder.join("windlass-agent"))
+    let agent = place.target.join(target).join("release/windlass-agent");
+    reproducible::require_silent(place, &agent)?;
+    Ok(agent)
 }

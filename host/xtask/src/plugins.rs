@@ -54,6 +54,7 @@ pub fn make(place: &Place, check: bool) -> Result<()> {
         let from = compiled.join(format!("{}.wasm", name.replace('-', "_")));
         let component = std::fs::read(&from).at(&from)?;
         require_component(&from, &component)?;
+        reproducible::require_silent(place, &from)?;
         digests.insert(name.to_owned(), Value::String(digest(&component)));
         let file = format!("{name}.wasm");
         if bring(&folder.join(&file), &component, check)? {

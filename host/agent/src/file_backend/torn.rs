@@ -13,8 +13,9 @@ use std::time::{Duration, SystemTime};
 
 use super::FileStack;
 
-/// A lock is renamed at once. A process that is alive has not been at it for so long.
-const LEFT_AFTER: Duration = Duration::from_secs(10);
+/// A lock is renamed at once: a process at work has not been at it for so long. One that has, frozen in between, fails and
+/// has begun nothing.
+const LEFT_AFTER: Duration = Duration::from_secs(2);
 
 impl FileStack {
     /// Takes away what a killed CLI left half made in the way of this stack, and tells what that was.
@@ -50,7 +51,7 @@ impl FileStack {
     }
 }
 
-fn files(folder: &Path) -> impl Iterator<Item = PathBuf> {
+fn files(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
     entries.flatten().map(|entry| entry.path())
 }

@@ -93,8 +93,12 @@ impl Platform {
 /// When something does not compile; when Debian's packages cannot be had; without a toolchain for another platform.
 pub fn make(place: &Place, options: &Options) -> Result<()> {
     let here = Platform::of_this_machine()?;
-    let mut platforms = options.platform.clone();
-    platforms.dedup();
+    let mut platforms = Vec::new();
+    for platform in &options.platform {
+        if !platforms.contains(platform) {
+            platforms.push(*platform);
+        }
+    }
     if platforms.is_empty() {
         platforms.push(here);
     }
@@ -220,10 +224,9 @@ fn release_binaries(place: &Place, platform: Platform, here: Platform) -> Result
     reproducible::of_rust(&mut build, place);
     build.env(cross::flags_variable(&triple), reproducible::of_c(place));
     run(&mut build)?;
-    Ok(Binaries {
-        windlass: place.target.join(triple).join("release/windlass"),
-        agent,
-    })
+    let windlass = place.target.join(triple).join("release/windlass");
+    reproducible::require_silent(place, &windlass)?;
+    Ok(Binaries { windlass, agent })
 }
 
 /// The commit and its time in seconds since the epoch; SOURCE_DATE_EPOCH wins over that.
