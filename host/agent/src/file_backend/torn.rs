@@ -24,27 +24,28 @@ impl FileStack {
     /// renamed its lock has not begun.
     ///
     /// # Errors
-    /// A file that cannot be taken away.
+    /// A file that cannot be taken away; the text names it.
     pub fn mend(&self) -> std::io::Result<Vec<PathBuf>> {
         let books = self.root.join(".pulumi");
         let of_stack = format!("{}.", self.stack);
         let states = files(&books.join("stacks").join(&self.project))
             .filter(|path| name(path).starts_with(&of_stack));
-        let locks: Vec<PathBuf> = files(&self.lock_dir()).collect();
-        let waiting = locks
-            .iter()
-            .filter(|path| name(path).ends_with(".tmp") && is_left(path));
+        let locks = || files(&self.lock_dir());
+        let not_renamed = locks().filter(|path| name(path).ends_with(".tmp") && is_left(path));
         let empty = std::iter::once(books.join("meta.yaml.attrs"))
             .chain(states)
-            .chain(locks.iter().cloned())
+            .chain(locks())
             .filter(|path| name(path).ends_with(".attrs") && is_empty(path));
         let mut gone = Vec::new();
-        for path in empty.chain(waiting.cloned()) {
+        for path in empty.chain(not_renamed) {
             match std::fs::remove_file(&path) {
                 Ok(()) => gone.push(path),
                 // Somebody else mends, or has gone on.
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-                Err(e) => return Err(e),
+                Err(e) => {
+                    let named = format!("{}: {e}", path.display());
+                    return Err(std::io::Error::new(e.kind(), named));
+                }
             }
         }
         Ok(gone)
