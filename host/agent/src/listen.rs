@@ -42,6 +42,7 @@ pub enum ListenError {
 #[derive(Debug)]
 pub struct Listener {
     listener: TcpListener,
+    address: SocketAddr,
     files: Arc<ServerFiles>,
 }
 
@@ -49,15 +50,15 @@ impl Listener {
     /// Listens, with `tls.crt`, `tls.key` and `ca.crt` of a directory.
     pub async fn bind(at: SocketAddr, tls_dir: &Path) -> Result<Listener, ListenError> {
         let files = Arc::new(ServerFiles::open(tls_dir.to_owned())?);
-        let listener = TcpListener::bind(at)
-            .await
-            .map_err(|e| ListenError::AddressUnusable(at, e))?;
-        Ok(Listener { listener, files })
-    }
-
-    /// Where it listens; tells the port where any was asked for.
-    pub fn address(&self) -> std::io::Result<SocketAddr> {
-        self.listener.local_addr()
+        let unusable = |e| ListenError::AddressUnusable(at, e);
+        let listener = TcpListener::bind(at).await.map_err(unusable)?;
+        // Tells the port where any was asked for.
+        let address = listener.local_addr().map_err(unusable)?;
+        Ok(Listener {
+            listener,
+            address,
+            files,
+        })
     }
 
     /// Serves an agent, and answers probes, until `stop` says so or the operator asks it to end; then lets the open run
@@ -67,11 +68,18 @@ impl Listener {
         agent: Arc<Agent>,
         stop: watch::Receiver<bool>,
     ) -> Result<(), ListenError> {
-        let Listener { listener, files } = self;
         let state_dir = &agent.workspace.state_dir;
         let _answering = crate::probe::answer(state_dir)
             .map_err(|e| ListenError::ProbeUnusable(state_dir.clone(), e))?;
-        Ok(until_stopped(agent.clone(), operators(listener, files), stop, false).await?)
+        // Said when it is true: whoever has read it finds the operator's way in and the probe's.
+        tracing::info!(boot = %agent.boot_id, address = %self.address, "serving");
+        Ok(until_stopped(
+            agent.clone(),
+            operators(self.listener, self.files),
+            stop,
+            false,
+        )
+        .await?)
     }
 
     /// Takes a tree and shows it in the workspace directory, then ends; no run begins here. False if `stop` came first.
@@ -80,9 +88,9 @@ impl Listener {
         agent: Arc<Agent>,
         stop: watch::Receiver<bool>,
     ) -> Result<bool, ListenError> {
-        let Listener { listener, files } = self;
+        tracing::info!(boot = %agent.boot_id, address = %self.address, "receiving");
         let stopped = stop.clone();
-        until_stopped(agent, operators(listener, files), stop, true).await?;
+        until_stopped(agent, operators(self.listener, self.files), stop, true).await?;
         Ok(!*stopped.borrow())
     }
 }

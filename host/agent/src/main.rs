@@ -117,11 +117,10 @@ async fn run_serve(serve: Serve) -> Done {
     tokio::spawn(windlass_agent::reap_orphans());
     match serve.place() {
         Where::Socket(path) => {
-            tracing::info!(boot = %agent.boot_id, socket = %path.display(), "serving");
             socket::serve(agent, path, stopped).await?;
         }
         Where::Tcp(tcp) => {
-            let listener = bind(tcp, &agent, "serving").await?;
+            let listener = bind(tcp).await?;
             listener.serve(agent, stopped).await?;
         }
     }
@@ -143,20 +142,18 @@ async fn run_receive(receive: Receive) -> Done {
         memory: None,
     })?;
     let stopped = stop_on_signals()?;
-    let listener = bind(&receive.tcp, &agent, "receiving").await?;
+    let listener = bind(&receive.tcp).await?;
     if listener.receive(agent, stopped).await? {
         return Ok(ExitCode::SUCCESS);
     }
     Err("stopped before the program came".into())
 }
 
-async fn bind(tcp: &Tcp, agent: &Agent, doing: &str) -> Result<Listener, Failure> {
+async fn bind(tcp: &Tcp) -> Result<Listener, Failure> {
     let tls_dir = std::path::absolute(&tcp.tls_dir)?;
     // Where the container began may be replaced by a link to the program.
     std::env::set_current_dir("/")?;
-    let listener = Listener::bind(tcp.address(), &tls_dir).await?;
-    tracing::info!(boot = %agent.boot_id, address = %listener.address()?, "{doing}");
-    Ok(listener)
+    Ok(Listener::bind(tcp.address(), &tls_dir).await?)
 }
 
 fn stop_on_signals() -> Result<watch::Receiver<bool>, Failure> {

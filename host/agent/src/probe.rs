@@ -4,13 +4,11 @@
 //! pod cannot speak to the agent through it.
 
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
-use tokio::net::UnixListener;
 
 const ANSWER: &[u8] = b"listening\n";
 
@@ -42,12 +40,7 @@ impl Drop for Answering {
 /// Begins to answer. Called when the agent listens, by the one agent that has the state directory.
 pub(crate) fn answer(state_dir: &Path) -> io::Result<Answering> {
     let path = socket(state_dir);
-    match std::fs::remove_file(&path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-        _ => {}
-    }
-    let listener = UnixListener::bind(&path)?;
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+    let listener = crate::socket::listen_at_once(&path)?;
     let task = tokio::spawn(async move {
         loop {
             match listener.accept().await {

@@ -26,19 +26,23 @@ async fn bind(path: &Path) -> Result<UnixListener, SocketError> {
     if UnixStream::connect(path).await.is_ok() {
         return Err(SocketError::SocketTaken(path.to_owned()));
     }
-    match std::fs::remove_file(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(unusable(e)),
-        _ => {}
-    }
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir).map_err(unusable)?;
     }
-    // Made under a name that nobody looks for until its mode is right.
+    listen_at_once(path).map_err(unusable)
+}
+
+/// Listens at a path, for this user alone, in place of a file that may be there. The socket comes under its name when
+/// it is heard and has its mode: nobody who finds it is refused.
+pub(crate) fn listen_at_once(path: &Path) -> std::io::Result<UnixListener> {
     let aside = path.with_extension("new");
-    let _ = std::fs::remove_file(&aside);
-    let listener = UnixListener::bind(&aside).map_err(unusable)?;
-    std::fs::set_permissions(&aside, std::fs::Permissions::from_mode(0o600)).map_err(unusable)?;
-    std::fs::rename(&aside, path).map_err(unusable)?;
+    match std::fs::remove_file(&aside) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&aside)?;
+    std::fs::set_permissions(&aside, std::fs::Permissions::from_mode(0o600))?;
+    std::fs::rename(&aside, path)?;
     Ok(listener)
 }
 
@@ -49,6 +53,7 @@ pub async fn serve(
     stop: watch::Receiver<bool>,
 ) -> Result<(), SocketError> {
     let listener = bind(path).await?;
+    tracing::info!(boot = %agent.boot_id, socket = %path.display(), "serving");
     let served = until_stopped(agent, UnixListenerStream::new(listener), stop, false).await;
     let _ = std::fs::remove_file(path);
     Ok(served?)
