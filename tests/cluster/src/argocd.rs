@@ -349,10 +349,7 @@ async fn done(plane: &ControlPlane, arguments: &[&str], input: &[u8]) {
     );
 }
 
-/// A port that nobody listens on now.
+/// A port for one of Argo CD's programs.
 fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .unwrap_or_else(|error| panic!("a free port: {error}"))
-        .port()
+    crate::plane::free_port().unwrap_or_else(|error| panic!("{error}"))
 }

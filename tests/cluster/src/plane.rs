@@ -1,8 +1,11 @@
 //! etcd, kube-apiserver and kube-controller-manager as child processes.
 
 mod arguments;
+mod definitions;
 mod lifecycle;
 mod ports;
+
+pub use ports::free_port;
 
 use std::path::{Path, PathBuf};
 use std::process::Output;

@@ -265,19 +265,38 @@ impl<K> Operator<K> {
     }
 
     /// An object of the namespace as JSON; none if there is none.
+    ///
+    /// # Panics
+    /// When the API server does not say so in time.
     pub async fn get(&self, kind: &str, name: &str) -> Option<Value> {
-        let mut arguments = vec!["get", kind, name, "-n", &self.namespace];
-        arguments.extend(["-o", "json", "--ignore-not-found"]);
-        serde_json::from_slice(&self.plane.kubectl(&arguments).await.stdout).ok()
+        self.told(&["get", kind, name, "--ignore-not-found"]).await
+    }
+
+    /// What kubectl says of the namespace as JSON; none if it says nothing. An API server that does not answer has not said
+    /// that there is nothing: it is asked again.
+    async fn told(&self, arguments: &[&str]) -> Option<Value> {
+        let all = [arguments, &["-n", &self.namespace, "-o", "json"]].concat();
+        let begun = Instant::now();
+        loop {
+            let output = self.plane.kubectl(&all).await;
+            if output.status.success() {
+                return serde_json::from_slice(&output.stdout).ok();
+            }
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "kubectl {all:?}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
     }
 
     /// All objects of a kind in the namespace.
+    ///
+    /// # Panics
+    /// When the API server does not answer in time.
     pub async fn list(&self, kind: &str) -> Vec<Value> {
-        let output = self
-            .plane
-            .kubectl(&["get", kind, "-n", &self.namespace, "-o", "json"])
-            .await;
-        let list: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let list = self.told(&["get", kind]).await.unwrap_or_default();
         list["items"].as_array().cloned().unwrap_or_default()
     }
 
@@ -404,12 +423,12 @@ async fn served(plane: &ControlPlane) {
     }
 }
 
-/// A port that nobody listens on now.
+/// A port of 127.0.0.1 that is this process's own, for a program that listens later.
+///
+/// # Panics
+/// When there is none.
 pub fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .expect("a free port")
-        .port()
+    windlass_cluster::plane::free_port().expect("a free port")
 }
 
 /// Ready at its present generation.

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use windlass_cluster::ControlPlane;
@@ -66,24 +65,6 @@ async fn kubectl(plane: &ControlPlane, arguments: &[&str], input: &str) -> Resul
     }
 }
 
-/// Waits until all four are served, after which nobody writes them any more. (`kubectl wait` fails on one that has no
-/// condition yet.)
-async fn established(plane: &ControlPlane) {
-    let begun = Instant::now();
-    let path = r#"jsonpath={.items[*].status.conditions[?(@.type=="Established")].status}"#;
-    loop {
-        let said = kubectl(plane, &["get", "crds", "-o", path], "").await;
-        if said
-            .as_ref()
-            .is_ok_and(|said| said == "True True True True")
-        {
-            return;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(120), "{said:?}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-}
-
 async fn versions(plane: &ControlPlane) -> String {
     let path = "jsonpath={range .items[*]}{.metadata.name}={.metadata.resourceVersion} {end}";
     kubectl(plane, &["get", "crds", "-o", path], "")
@@ -124,7 +105,14 @@ async fn the_checked_in_definitions_are_applied_plainly_and_accept_what_was_acce
     let apply = ["apply", "-f", folder.to_str().unwrap()];
     let said = kubectl(&plane, &apply, "").await.unwrap();
     assert_eq!(said.matches(" created").count(), 4, "{said}");
-    established(&plane).await;
+    for definition in [
+        "stacks.pulumi.com",
+        "programs.pulumi.com",
+        "workspaces.auto.pulumi.com",
+        "updates.auto.pulumi.com",
+    ] {
+        plane.until_established(definition).await;
+    }
     let before = versions(&plane).await;
     let said = kubectl(&plane, &apply, "").await.unwrap();
     assert_eq!(said.matches(" unchanged").count(), 4, "{said}");

@@ -93,12 +93,8 @@ async fn a_stack_follows_what_flux_keeps_of_a_repository() {
     operator
         .kubectl(&["create", "namespace", "flux-system"])
         .await;
-    let established = [
-        "wait",
-        "--for=condition=Established",
-        "crd/gitrepositories.source.toolkit.fluxcd.io",
-    ];
-    operator.kubectl(&established).await;
+    let definition = "gitrepositories.source.toolkit.fluxcd.io";
+    operator.plane.until_established(definition).await;
     let dir = tempfile::tempdir().unwrap();
     let _controller = SourceController::start(&operator, &controller, dir.path());
 

@@ -224,10 +224,19 @@ async fn a_stack_shows_its_page_where_its_author_asks_and_has_no_other() {
     annotate(&operator, json!({ASKED: "true"})).await;
     shows(&page).await;
     shows(&ran(&operator, 2).await).await;
+    // The log of the API server has a write a little after others see it.
+    operator
+        .until("both writes in the log", LIMIT, async || tried(false) >= 2)
+        .await;
     assert_eq!(tried(false), 2);
     annotate(&operator, json!({ASKED: null})).await;
     operator
         .stack_when("hello", "without a link", |stack| link(stack).is_null())
+        .await;
+    operator
+        .until("the third write in the log", LIMIT, async || {
+            tried(false) >= 3
+        })
         .await;
     assert_eq!((tried(false), tried(true)), (3, 0));
 

@@ -13,7 +13,7 @@ use super::node::Node;
 use super::state::{Now, PodCell};
 use crate::launch::{Launch, Mount, Process};
 
-/// Between two looks for an image that there is not.
+/// Between two looks for an image that there is not: every other time the last look is told of, then the wait.
 const PULL_PAUSE: Duration = Duration::from_secs(1);
 
 /// Finds a container's image; waits, as a kubelet does, as long as there is none.
@@ -30,7 +30,7 @@ pub async fn image(node: &Arc<Node>, cell: &PodCell, container: &Container) -> I
                 "ErrImageNeverPull",
                 format!("Container image {name:?} is not present with pull policy of Never"),
             )
-        } else if tries == 0 {
+        } else if tries.is_multiple_of(2) {
             (
                 "ErrImagePull",
                 format!(
@@ -46,7 +46,7 @@ pub async fn image(node: &Arc<Node>, cell: &PodCell, container: &Container) -> I
         cell.record(&container.name, |record| {
             record.now = Now::waiting(reason, &message)
         });
-        if never || tries == 0 {
+        if never || tries.is_multiple_of(2) {
             node.event(cell, "Warning", "Failed", &message);
         } else {
             node.event(cell, "Normal", "BackOff", &message);

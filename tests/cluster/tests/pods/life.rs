@@ -231,6 +231,8 @@ async fn deletion_asks_waits_and_removes_the_object_only_after_the_processes() {
         )
         .await;
     place.until_logged("p", "up").await;
+    // Its output is there before the kubelet has heard that it runs.
+    place.until_ready("p").await;
     let pid = place.kubelet.pid(&place.namespace, "p", "main").unwrap();
     let finalizer = json!({"metadata": {"finalizers": ["example.com/wait"]}});
     let params = PatchParams::default();

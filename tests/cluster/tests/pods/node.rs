@@ -59,6 +59,8 @@ async fn a_frozen_pod_does_nothing_until_it_is_thawed() {
         .create("p", json!({"containers": [shell(script)]}))
         .await;
     place.until_logged("p", "tick").await;
+    // Its output is there before the kubelet has heard that it runs.
+    place.until_ready("p").await;
     place.kubelet.freeze(&place.namespace, "p").unwrap();
     let states = || {
         let all = place.kubelet.processes(&place.namespace, "p").unwrap();

@@ -221,9 +221,7 @@ async fn prometheus_operator_takes_its_kinds_and_queries_ask_for_metrics_that_th
         let path = path.display().to_string();
         let made = plane.kubectl(&["create", "-f", &path]).await;
         assert!(made.status.success(), "{made:?}");
-        let wait = ["wait", "--for=condition=Established", "crd", &name];
-        let there = plane.kubectl(&wait).await;
-        assert!(there.status.success(), "{there:?}");
+        plane.until_established(&name).await;
     }
 
     let all = rendered(plane, &["--values", &file("everything.yaml")]).await;

@@ -221,6 +221,7 @@ async fn operate(operator: &OnNode, commands: &[String; 4]) {
 /// Back to the first version: it goes on with what the second one left.
 async fn rollback(operator: &OnNode, command: &str) {
     operator.typed(command).await;
+    rolled_out(operator).await;
     let pods = pods(operator).await;
     let image = pods[0]["spec"]["containers"][0]["image"].as_str().unwrap();
     assert!(image.ends_with(TAGS[0]), "{image}");
