@@ -13,6 +13,8 @@ use windlass_api::run::LockInfo;
 
 use crate::events::counted;
 
+pub use torn::LEFT_AFTER;
+
 /// One stack in a directory backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileStack {

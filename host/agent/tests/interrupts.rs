@@ -8,7 +8,7 @@ mod slow;
 mod things;
 
 use common::{Bench, ended, is_busy, provider, run, tools, until};
-use slow::{begun, cli_pid, kill, slow};
+use slow::{begun, cli_pid, held, kill, slow};
 use things::{count, things};
 use windlass_agent::Started;
 use windlass_api::run::{InterruptCause, Operation, RunState};
@@ -171,7 +171,7 @@ async fn a_run_outlives_its_agent() {
         return;
     };
     let mut bench = Bench::with_provider(&tools, &provider);
-    let log = slow(&bench, 3_000);
+    let (log, go) = held(&bench);
     let client = bench.start().await;
     let request = bench.request("k-1", Operation::Up, "slow");
     begun(&client, &request, &log, "create-begun long").await;
@@ -187,6 +187,7 @@ async fn a_run_outlives_its_agent() {
         .await
         .unwrap_err();
     assert!(is_busy(&other), "{other}");
+    std::fs::write(&go, "").unwrap();
     let result = ended(&client, "k-1").await;
     assert_eq!(
         (result.state, result.resources),
@@ -213,7 +214,7 @@ async fn a_run_outlives_its_agent() {
         "create-begun third",
     )
     .await;
-    let cli = cli_pid(&bench, "k-3");
+    let cli = cli_pid(&bench, "k-3").await;
     bench.kill_agent();
     until("the CLI to end", || !alive(&cli)).await;
     let client = bench.start().await;
@@ -232,7 +233,7 @@ async fn a_killed_supervisor_does_not_lose_the_outcome() {
         return;
     };
     let mut bench = Bench::with_provider(&tools, &provider);
-    let log = slow(&bench, 1_500);
+    let (log, go) = held(&bench);
     let client = bench.start().await;
     begun(
         &client,
@@ -244,6 +245,7 @@ async fn a_killed_supervisor_does_not_lose_the_outcome() {
     let claim = std::fs::read(bench.path("state/runs/v-1/claim.json")).unwrap();
     let claim: serde_json::Value = serde_json::from_slice(&claim).unwrap();
     kill(&claim["Supervisor"]["pid"].to_string(), "-KILL");
+    std::fs::write(&go, "").unwrap();
     let result = ended(&client, "v-1").await;
     assert_eq!(
         (result.state, result.resources),

@@ -42,7 +42,7 @@ async fn a_killed_cli_is_lost_and_its_lock_goes_once() {
         "create-begun long",
     )
     .await;
-    let cli = cli_pid(&bench, "l-1");
+    let cli = cli_pid(&bench, "l-1").await;
     kill(&cli, "-KILL");
     let lost = ended(&client, "l-1").await;
     let failure = lost.failure.unwrap();
@@ -105,7 +105,7 @@ async fn a_backend_that_is_not_read_is_asked_by_the_cli() {
     .await;
     // What a kill leaves half made can only be taken away where the agent reads the backend.
     until("the last write before the end", || is_saved(&bench)).await;
-    kill(&cli_pid(&bench, "r-1"), "-KILL");
+    kill(&cli_pid(&bench, "r-1").await, "-KILL");
     let lost = ended(&client, "r-1").await;
     assert_eq!(
         (lost.state, bench.locks("slow")),
@@ -183,4 +183,10 @@ async fn what_a_killed_cli_left_half_made_stops_nobody() {
     assert!(!lock.exists());
     let told = "took away what a killed CLI left half made";
     assert_eq!(bench.logs().matches(told).count(), 2, "{}", bench.logs());
+
+    // One of a moment ago: a run that comes right after the kill waits until it is plain that nobody is at it.
+    std::fs::write(&lock, "").unwrap();
+    let again = run(&client, &bench.request("m-3", Operation::Up, "slow")).await;
+    assert_eq!(again.state, RunState::Succeeded, "{again:?}");
+    assert!(!lock.exists());
 }

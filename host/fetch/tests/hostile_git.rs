@@ -246,7 +246,7 @@ async fn a_server_that_falls_silent_after_the_headers() {
     let commit = repo.commit("main", &[("a", "100644", b"1")]).unwrap();
     server.repo("good.git").unwrap();
     server.set_behaviour("r.git", Behaviour::HangAfterHeaders);
-    let (fetcher, dir) = fetcher_with(|config| config.limits.wall = Duration::from_secs(2));
+    let (fetcher, dir) = fetcher_with(|config| config.limits.wall = Duration::from_secs(8));
     let url = server.url("r.git");
     let refs = RefsRequest {
         url: url.clone(),

@@ -59,7 +59,7 @@ async fn the_child_reaches_nothing_but_its_folder() {
 
 #[tokio::test]
 async fn too_much_memory_or_time_ends_the_child_alone() {
-    let (fetcher, _dir) = fetcher_with(|config| config.limits.wall = Duration::from_secs(2));
+    let (fetcher, _dir) = fetcher_with(|_| {});
     let greedy = Probe {
         allocate: 300 << 20,
         ..Probe::default()
@@ -77,6 +77,7 @@ async fn too_much_memory_or_time_ends_the_child_alone() {
         fetcher.stats().peak_child_rss > 100 << 20,
         "memory is measured"
     );
+    let (fetcher, _dir) = fetcher_with(|config| config.limits.wall = Duration::from_secs(2));
     let silent = Probe {
         hang: true,
         ..Probe::default()

@@ -291,7 +291,7 @@ async fn a_server_that_says_nothing_ends_with_everything_it_was_asked_by() {
     let Some(server) = server() else { return };
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("ssh://git@{}/a", silent.local_addr().unwrap());
-    let (fetcher, store) = fetcher_with(|config| config.limits.wall = Duration::from_secs(2));
+    let (fetcher, store) = fetcher_with(|config| config.limits.wall = Duration::from_secs(5));
     let private_key = server
         .authorize("ed25519", "canary-phrase", &["-a", "4"])
         .unwrap();

@@ -156,7 +156,7 @@ async fn without_credentials_a_private_commit_gives_nothing() {
     // The commit is stored by now; whoever cannot read the repository still gets nothing.
     world.stack("thief", "organization/fleet/thief", &without);
     let running = world.start(&[]);
-    let row = eventually(Duration::from_secs(60), "the thief refused", || {
+    let row = eventually(Duration::from_secs(240), "the thief refused", || {
         let ended = world.windlass(&["status", "thief", "--output", "json"]);
         let document: serde_json::Value = serde_json::from_str(&ended.stdout).ok()?;
         let row = document["stacks"][0].clone();

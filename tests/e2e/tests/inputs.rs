@@ -150,7 +150,7 @@ fn a_missing_secret_is_waited_for() {
         "secret.yaml",
         "apiVersion: v1\nkind: Secret\nmetadata: {name: late}\nstringData: {k: v}\n",
     );
-    eventually(Duration::from_secs(60), "patient Ready", || {
+    eventually(Duration::from_secs(240), "patient Ready", || {
         let ended = world.windlass(&["status", "patient", "--output", "json"]);
         ended.stdout.contains("\"ready\": true").then_some(())
     });

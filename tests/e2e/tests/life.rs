@@ -112,7 +112,7 @@ fn watching_a_push_runs_only_what_it_concerns() {
         rows.as_array()
             .is_some_and(|rows| rows.len() == 2 && rows.iter().all(|row| row["ready"] == true))
     };
-    let before = eventually(Duration::from_secs(60), "both Stacks ready", || {
+    let before = eventually(Duration::from_secs(240), "both Stacks ready", || {
         rows().filter(ready)
     });
     world.write(
@@ -127,11 +127,15 @@ fn watching_a_push_runs_only_what_it_concerns() {
             &file(&PROGRAM.replace("default: hello", "default: again")),
         )
         .unwrap();
-    let after = eventually(Duration::from_secs(60), "the new revision deployed", || {
-        rows()
-            .filter(ready)
-            .filter(|rows| rows[0]["revision"] == next.as_str())
-    });
+    let after = eventually(
+        Duration::from_secs(240),
+        "the new revision deployed",
+        || {
+            rows()
+                .filter(ready)
+                .filter(|rows| rows[0]["revision"] == next.as_str())
+        },
+    );
     assert_eq!(after[0]["outputs"]["said"], "again");
     assert_eq!(after[1]["revision"], before[1]["revision"]);
     running.interrupt();

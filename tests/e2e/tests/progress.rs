@@ -8,13 +8,13 @@ use windlass_e2e::world::{World, eventually, eventually_or, provider};
 
 const PATIENCE: Duration = Duration::from_secs(240);
 
-fn program(world: &World, value: &str, ms: u32) {
+fn program(world: &World, value: &str, takes: &str) {
     world.write(
         "program.yaml",
         &format!(
             "apiVersion: pulumi.com/v1\nkind: Program\nmetadata: {{name: long}}\nprogram:\n  resources:\n    quick:\n      \
              type: pulumi:Stash\n      properties: {{input: {value}}}\n    slow:\n      type: windlasstest:index:Thing\n      \
-             properties: {{value: {value}, sleepMs: {ms}}}\n  outputs: {{value: \"${{slow.value}}\"}}\n"
+             properties: {{value: {value}, {takes}}}\n  outputs: {{value: \"${{slow.value}}\"}}\n"
         ),
     );
 }
@@ -25,7 +25,8 @@ fn a_run_that_takes_its_time_says_how_far_it_is() {
     if provider(&world).is_none() {
         return;
     }
-    program(&world, "one", 3000);
+    let go = world.path().join("go");
+    program(&world, "one", &format!("waitFile: {}", go.display()));
     world.stack(
         "long",
         "organization/long/dev",
@@ -65,6 +66,7 @@ fn a_run_that_takes_its_time_says_how_far_it_is() {
     assert_eq!(json.row("long")["progress"]["done"], 1, "{}", json.stdout);
 
     // The end says it all.
+    std::fs::write(&go, "").unwrap();
     eventually(PATIENCE, "the end", || {
         world.stored_stack("long").filter(is_ready)
     });
@@ -78,7 +80,7 @@ fn a_run_that_takes_its_time_says_how_far_it_is() {
 
     // A run that is shorter than what is asked for writes nothing on its way.
     let running = world.start(&[]);
-    program(&world, "two", 1000);
+    program(&world, "two", "sleepMs: 1000");
     eventually_or(
         PATIENCE,
         || running.log(),

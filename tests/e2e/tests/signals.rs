@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use windlass_e2e::stored::{is_ready, is_true};
@@ -10,13 +10,13 @@ use windlass_e2e::world::{Running, World, eventually, eventually_or, provider};
 
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// A Stack whose run takes some seconds.
+/// A Stack whose run takes until somebody lets it end.
 fn world() -> Option<World> {
     let world = World::new()?;
     provider(&world)?;
     let program = format!(
         "apiVersion: pulumi.com/v1\nkind: Program\nmetadata:\n  name: slow\nprogram:\n  resources:\n    thing:\n      type: \
-         windlasstest:index:Thing\n      properties: {{value: kept, sleepMs: 3000, logFile: {}/ops.log}}\n  outputs:\n    \
+         windlasstest:index:Thing\n      properties: {{value: kept, waitFile: {0}/go, logFile: {0}/ops.log}}\n  outputs:\n    \
          value: ${{thing.value}}\n",
         world.path().display()
     );
@@ -62,6 +62,7 @@ fn agent(world: &World, stack: &str) -> i32 {
 
 /// The next start attaches to the same run, which does its work once.
 fn attaches(world: &World, update: &str) {
+    std::fs::write(world.path().join("go"), "").unwrap();
     let ended = world.once();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let stack = world.stored_stack("slow").unwrap();
@@ -82,9 +83,8 @@ fn one_signal_detaches_politely_and_the_next_start_attaches_to_the_same_run() {
         let update = under_way(&world, &running);
         let agent_before = agent(&world, "slow");
         running.signal(signal);
-        let asked = Instant::now();
         let log = world.path().join("windlass.log");
-        // Not all is well yet, and nothing was broken off.
+        // Not all is well yet, and nothing was broken off. It does not wait for the run, which nobody has let end.
         assert_eq!(running.wait(PATIENCE), Some(1), "{arguments:?} {signal}");
         let told = std::fs::read_to_string(log).unwrap();
         assert!(
@@ -92,12 +92,6 @@ fn one_signal_detaches_politely_and_the_next_start_attaches_to_the_same_run() {
             "{told}"
         );
         assert!(told.contains("windlass cancel STACK --data-dir"), "{told}");
-        // It did not wait for the run.
-        assert!(
-            asked.elapsed() < Duration::from_secs(3),
-            "{:?}",
-            asked.elapsed()
-        );
         assert_eq!(operations(&world), ["create-begun thing"]);
         assert_eq!(agent(&world, "slow"), agent_before);
         assert_eq!(open_update(&world), update);
@@ -132,14 +126,8 @@ fn a_second_signal_leaves_at_once() {
         || running.log().contains("detaching: ").then_some(()),
     );
     // It is the agent's end that is awaited now; at the second signal nothing is.
-    let begun = Instant::now();
     running.interrupt();
     assert_eq!(running.wait(PATIENCE), Some(130));
-    assert!(
-        begun.elapsed() < Duration::from_secs(2),
-        "{:?}",
-        begun.elapsed()
-    );
     signal(stuck, "CONT");
     attaches(&world, &update);
 }

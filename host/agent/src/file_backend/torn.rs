@@ -15,7 +15,7 @@ use super::FileStack;
 
 /// A lock is renamed at once: a process at work has not been at it for so long. One that has, frozen in between, fails and
 /// has begun nothing.
-const LEFT_AFTER: Duration = Duration::from_secs(2);
+pub const LEFT_AFTER: Duration = Duration::from_secs(2);
 
 impl FileStack {
     /// Takes away what a killed CLI left half made in the way of this stack, and tells what that was.
@@ -49,6 +49,11 @@ impl FileStack {
             }
         }
         Ok(gone)
+    }
+
+    /// Whether a lock was made a moment ago and is not renamed: by a process that is at it, or one that was killed.
+    pub fn has_lock_underway(&self) -> bool {
+        files(&self.lock_dir()).any(|path| name(&path).ends_with(".tmp") && !is_left(&path))
     }
 }
 
@@ -125,5 +130,8 @@ mod tests {
         assert_eq!(gone, torn);
         assert!(kept.iter().all(|path| path.exists()));
         assert!(stack.mend().unwrap().is_empty());
+        assert!(stack.has_lock_underway());
+        file(&format!("{locks}/d.json.18c.tmp"), "", long_ago);
+        assert!(!stack.has_lock_underway());
     }
 }

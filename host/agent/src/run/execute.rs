@@ -133,7 +133,7 @@ async fn operate(
             tracing::warn!("a person in the pod may not find the stack: {e}");
         }
     }
-    prepare::mend_backend(context);
+    prepare::mend_backend(context).await;
     prepare::release_locks(context)?;
     prepare::write_settings(context).await?;
     sealed::note(context);

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -12,7 +13,7 @@ use crate::cli::{Given, Said};
 use crate::config::{self, Plan, SealedBy, Settings};
 use crate::crypter::Crypter;
 use crate::environment;
-use crate::file_backend::{Lookup, SecretsProvider, StackState, locks_in_text};
+use crate::file_backend::{LEFT_AFTER, Lookup, SecretsProvider, StackState, locks_in_text};
 
 /// Names in a run's folder.
 pub const SETTINGS: &str = "settings.json";
@@ -45,10 +46,15 @@ async fn say(
 }
 
 /// Takes away what a killed CLI left half made in a directory backend: the next one would fail on it.
-pub fn mend_backend(context: &Context) {
+pub async fn mend_backend(context: &Context) {
     let Some(stack) = &context.file_stack else {
         return;
     };
+    // A run that comes right after a kill waits until it is plain whether a lock is left.
+    let begun = Instant::now();
+    while stack.has_lock_underway() && begun.elapsed() <= LEFT_AFTER {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     match stack.mend() {
         Ok(files) => files.iter().for_each(|file| {
             let file = file.display();

@@ -22,6 +22,18 @@ pub fn slow(bench: &Bench, ms: u32) -> std::path::PathBuf {
     log
 }
 
+/// A program whose second resource takes until a file is there; the log of its provider, and that file.
+pub fn held(bench: &Bench) -> (std::path::PathBuf, std::path::PathBuf) {
+    let (log, go) = (bench.path("log"), bench.path("go"));
+    let quick = format!("logFile: {}", log.display());
+    let long = format!("logFile: {}\nwaitFile: {}", log.display(), go.display());
+    bench.program(
+        "slow",
+        &things("slow", &[("quick", &quick), ("long", &long)]),
+    );
+    (log, go)
+}
+
 pub async fn begun(client: &AgentClient, request: &RunRequest, log: &Path, line: &str) {
     assert_eq!(client.start_run(request).await.unwrap(), Started::New);
     until(line, || count(log, line) > 0).await;
@@ -37,8 +49,10 @@ pub fn kill(pid: &str, signal: &str) {
     );
 }
 
-pub fn cli_pid(bench: &Bench, id: &str) -> String {
+/// Waits until the run's command is noted: it may be at work before.
+pub async fn cli_pid(bench: &Bench, id: &str) -> String {
     let file = bench.path(&format!("state/runs/{id}/cli.json"));
+    until("the command to be noted", || file.exists()).await;
     let cli: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     cli["pid"].to_string()
 }

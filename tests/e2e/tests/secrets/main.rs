@@ -249,8 +249,12 @@ fn a_run_that_is_watched_and_loses_its_agent_tells_no_secret() {
             stack["status"].to_string().contains(said).then_some(())
         },
     );
+    // A retry may have come by now.
+    let updates = scene.world.updates("slow");
+    let failed = updates.iter().find(|one| one.to_string().contains(said));
+    let failed = failed.unwrap()["metadata"]["name"].as_str().unwrap();
     scene.ask("slow");
-    let kept = scene.world.windlass(&["logs", "slow"]);
+    let kept = scene.world.windlass(&["logs", "slow", "--update", failed]);
     assert!(kept.stdout.contains(said), "{}", kept.stdout);
     drop(running);
     scene.search();
