@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use common::{fetcher_with, git_tree, unpacked};
 use windlass_e2e::git_repo::TestFile;
 use windlass_e2e::ssh_server::{SshServer, make_key};
+use windlass_e2e::world::skip;
 use windlass_fetch::{Credential, FetchConfig, Fetcher, Probe, RefsRequest, SshConfig};
 
 const FILES: &[TestFile<'static>] = &[
@@ -22,7 +23,7 @@ fn server() -> Option<SshServer> {
     match SshServer::start() {
         Ok(server) => Some(server),
         Err(reason) => {
-            println!("SKIP: {reason}");
+            skip(&reason);
             None
         }
     }
@@ -111,7 +112,7 @@ async fn refs_and_trees() {
 async fn a_server_that_hears_of_no_protocol() {
     let server = match SshServer::start_deaf() {
         Ok(server) => server,
-        Err(reason) => return println!("SKIP: {reason}"),
+        Err(reason) => return skip(&reason),
     };
     let repo = server.repo("r.git").unwrap();
     let first = repo.commit("main", FILES).unwrap();
@@ -377,7 +378,7 @@ async fn the_sandbox_lets_ssh_through_and_nothing_else() {
     let ran = found.remove(&format!("execute {}", ssh.display())).unwrap();
     assert!(ran.starts_with("ok "), "{ran}");
     if let Some(gap) = fetcher.sandbox_gap() {
-        println!("SKIP: {gap}");
+        skip(gap);
         return;
     }
     assert_eq!(found.len(), 7);

@@ -68,6 +68,7 @@ pub fn run_all(place: &Place) -> Result<Tally> {
     steps.take("Redis, for Argo CD", || {
         or_skipped(argocd_tools::install_redis())
     });
+    steps.take("an SSH server, for Git", || or_skipped(install_ssh()));
 
     let started = Instant::now();
     println!("\n== tests");
@@ -83,6 +84,19 @@ pub fn run_all(place: &Place) -> Result<Tally> {
     print_step("", "everything", beginning.elapsed(), "");
     tally += tests?;
     Ok(tally)
+}
+
+/// Installs OpenSSH where it is missing.
+fn install_ssh() -> Result<()> {
+    let programs = [("sshd", "openssh-server"), ("ssh-keygen", "openssh-client")];
+    let missing = programs
+        .iter()
+        .filter(|one| !node_packages::is_there(one.0));
+    let missing: Vec<_> = missing.map(|one| one.1).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    node_packages::install_these(&missing, "Git over SSH is fetched from it in the tests")
 }
 
 /// Verifies that what is generated and committed fits its sources.
